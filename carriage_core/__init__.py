@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""policy-carriage core: trusted task policy carried to every model call, and judged at every action.
+
+Start with `ControlPlane.from_file`. This package imports no agent framework.
+"""
+
+from carriage_core.adapter import Adapter, declared_adapters, load_adapter
+from carriage_core.applicability import a_plus
+from carriage_core.binding import Action, AttributeSource, ToolBinding, ToolSpec
+from carriage_core.budget import Budget
+from carriage_core.capsule import ControlCapsule, Rendering, Span, Tier, render, replay_text
+from carriage_core.capsule_text import MARKER, ParsedCapsule, count_imitations, parse_capsule
+from carriage_core.clause import Clause, clause_of, parse_clause, render_clause
+from carriage_core.condition import All, AnyOf, Attribute, Compare, Not, Operator, Truth, evaluate
+from carriage_core.decision import Decision, Settlement
+from carriage_core.errors import (
+    AdapterError,
+    CapsuleFormatError,
+    CarriageError,
+    CarriageIntegrityError,
+    ControlError,
+    ControlNotFoundError,
+    ControlOverloadError,
+    EmptyRegistryError,
+    EvidenceError,
+    Fault,
+    FrameworkMissingError,
+    OverloadNumbers,
+    PolicyError,
+    PolicyFileError,
+    ProvenanceError,
+    SinkError,
+    StaleCapsuleError,
+    ToolBindingError,
+    UnknownAdapterError,
+)
+from carriage_core.manifest import ChainReport, Entry, EntryKind, Manifest, verify_chain
+from carriage_core.monitor import Outcome, Reason, ToolCall, Verdict
+from carriage_core.plane import ControlPlane, find_plane
+from carriage_core.policy import (
+    Effect,
+    EvidenceDeclaration,
+    FieldOrigin,
+    FieldSource,
+    Issuer,
+    IssuerKind,
+    Policy,
+    Scope,
+)
+from carriage_core.policy_file import load_policy_file, parse_policy_text
+from carriage_core.preflight import Assembly
+from carriage_core.registry import PolicyRegistry
+from carriage_core.runtime import Approval, Clock, EvidenceRecord, RuntimeState
+from carriage_core.schema import Absent, Sort, Value
+from carriage_core.sinks import JsonlSink, MemorySink, Sink
+from carriage_core.tokens import TiktokenCounter, TokenCounter, Utf8UpperBound, WhitespaceCounter
+
+__all__ = [
+    "Absent",
+    "Action",
+    "Adapter",
+    "AdapterError",
+    "All",
+    "AnyOf",
+    "Approval",
+    "Assembly",
+    "Attribute",
+    "AttributeSource",
+    "Budget",
+    "CapsuleFormatError",
+    "CarriageError",
+    "CarriageIntegrityError",
+    "ChainReport",
+    "Clause",
+    "Clock",
+    "Compare",
+    "ControlCapsule",
+    "ControlError",
+    "ControlNotFoundError",
+    "ControlOverloadError",
+    "ControlPlane",
+    "Decision",
+    "Effect",
+    "EmptyRegistryError",
+    "Entry",
+    "EntryKind",
+    "EvidenceDeclaration",
+    "EvidenceError",
+    "EvidenceRecord",
+    "Fault",
+    "FieldOrigin",
+    "FieldSource",
+    "FrameworkMissingError",
+    "Issuer",
+    "IssuerKind",
+    "JsonlSink",
+    "MARKER",
+    "Manifest",
+    "MemorySink",
+    "Not",
+    "Operator",
+    "Outcome",
+    "OverloadNumbers",
+    "ParsedCapsule",
+    "Policy",
+    "PolicyError",
+    "PolicyFileError",
+    "PolicyRegistry",
+    "ProvenanceError",
+    "Reason",
+    "Rendering",
+    "RuntimeState",
+    "Scope",
+    "Settlement",
+    "Sink",
+    "SinkError",
+    "Sort",
+    "Span",
+    "StaleCapsuleError",
+    "Tier",
+    "TiktokenCounter",
+    "TokenCounter",
+    "ToolBinding",
+    "ToolBindingError",
+    "ToolCall",
+    "ToolSpec",
+    "Truth",
+    "UnknownAdapterError",
+    "Utf8UpperBound",
+    "Value",
+    "Verdict",
+    "WhitespaceCounter",
+    "a_plus",
+    "clause_of",
+    "count_imitations",
+    "declared_adapters",
+    "evaluate",
+    "find_plane",
+    "load_adapter",
+    "load_policy_file",
+    "parse_capsule",
+    "parse_clause",
+    "parse_policy_text",
+    "render",
+    "render_clause",
+    "replay_text",
+    "verify_chain",
+]

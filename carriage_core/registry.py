@@ -1,0 +1,283 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The policy registry: immutable snapshots outside the conversation (paper V-B; DESIGN 3.1, 3.2, 3.6).
+
+A snapshot is never changed; `admit` and `withdraw` return the next one. It is indexed by (action, object type),
+so what a decision costs does not grow with policies that cannot match.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from carriage_core.binding import ToolBinding, confusable
+from carriage_core.condition import attributes
+from carriage_core.errors import EmptyRegistryError, Fault, PolicyError, ProvenanceError, ToolBindingError
+from carriage_core.policy import ANY_ACTION, Policy, digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from carriage_core.policy import Issuer
+
+MAX_POLICIES: Final = 100_000
+"""Most policies in one registry (DESIGN 3.14)."""
+
+type Identity = tuple[str, str, str | None, str]
+
+ALWAYS_DEFINED: Final = frozenset(
+    {"action.name", "action.tool", "action.external", "object.type", "actor.id", "tenant", "task", "time"}
+)
+"""Attributes every call has, whatever its binding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRegistry:
+    """One snapshot of everything trusted: policies in capsule order, and tool bindings by tool name.
+
+    Build it with `of` (or from a policy file); the constructor takes what `of` has checked.
+
+    Attributes:
+        policies: The newest version of each identity, in capsule order.
+        bindings: All bindings of each tool; where several name a tool, all apply (DESIGN 3.1).
+        versions: Newest version and digest ever admitted for each identity, withdrawn ones included.
+        digest: SHA-256 over policies and bindings.
+    """
+
+    policies: tuple[Policy, ...]
+    bindings: Mapping[str, tuple[ToolBinding, ...]]
+    versions: Mapping[Identity, tuple[int, str]]
+    digest: str
+    _index: Mapping[str, Mapping[str | None, tuple[Policy, ...]]] = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, policies: Iterable[Policy], bindings: Iterable[ToolBinding] = ()) -> PolicyRegistry:
+        """Build the first snapshot.
+
+        Raises:
+            EmptyRegistryError: There are no policies.
+            PolicyError: Two policies share an identity and a version, or one does not go with the bindings.
+            ToolBindingError: Two tools' names could be confused.
+        """
+        policies = tuple(policies)
+        if not policies:
+            raise EmptyRegistryError(
+                "the registry holds no policy, so it would protect nothing.",
+                mend="add a policy, or use ControlPlane.unsafe_empty() if that is meant.",
+            )
+        return cls._snapshot(policies, tuple(bindings), {})
+
+    @classmethod
+    def unsafe_empty(cls, bindings: Iterable[ToolBinding] = ()) -> PolicyRegistry:
+        """Build a snapshot that carries and enforces nothing, asked for by name."""
+        return cls._snapshot((), tuple(bindings), {})
+
+    @classmethod
+    def _snapshot(
+        cls,
+        policies: tuple[Policy, ...],
+        bindings: tuple[ToolBinding, ...],
+        versions: Mapping[Identity, tuple[int, str]],
+    ) -> PolicyRegistry:
+        if len(policies) > MAX_POLICIES:
+            raise PolicyError(f"a registry holds at most {MAX_POLICIES} policies.", mend="split it by tenant or agent.")
+        by_tool = _by_tool(bindings)
+        newest = _newest(policies, versions)
+        for policy in newest:
+            for fault in undefined_attributes(policy, by_tool):
+                raise PolicyError(f"policy {policy.id}: {fault.path}: {fault.message}.", mend=fault.mend)
+        ordered = tuple(sorted(newest, key=lambda policy: policy.order))
+        seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in ordered}
+        return cls(
+            policies=ordered,
+            bindings=MappingProxyType(by_tool),
+            versions=MappingProxyType(seen),
+            digest="sha256:"
+            + digest_of(
+                {
+                    "bindings": [binding.canonical() for name in sorted(by_tool) for binding in by_tool[name]],
+                    "policies": [policy.digest for policy in ordered],
+                }
+            ),
+            _index=_indexed(ordered),
+        )
+
+    @property
+    def mediates(self) -> bool:
+        """Whether any rule has an action; from then on unbound tools are denied (DESIGN 3.4)."""
+        return bool(self._index)
+
+    def governing(self, action: str, object_type: str | None) -> tuple[Policy, ...]:
+        """List the policies that could govern an action on an object type, in capsule order.
+
+        An unknown type (None) could be any, so it selects every policy of the action.
+        """
+        found: list[Policy] = []
+        for name in (action, ANY_ACTION):
+            by_type = self._index.get(name)
+            if by_type is None:
+                continue
+            if object_type is None:
+                for policies in by_type.values():
+                    found.extend(policies)
+            else:
+                found.extend(by_type.get(object_type, ()))
+                found.extend(by_type.get(None, ()))
+        return tuple(found)
+
+    def admit(self, policy: Policy, *, by: Issuer) -> PolicyRegistry:
+        """Return the snapshot with `policy` added, or replacing its older version.
+
+        Raises:
+            ProvenanceError: `by` is not the policy's issuer: authority comes from provenance, not from the record.
+            PolicyError: The version does not rise, or the same version says something else.
+        """
+        if by != policy.issuer:
+            raise ProvenanceError(
+                f"{by.kind} {by.name!r} cannot issue policy {policy.id!r} of {policy.issuer.kind} {policy.issuer.name!r}.",
+                mend="let its own issuer admit it.",
+            )
+        kept = tuple(other for other in self.policies if other.identity != policy.identity)
+        known = self.versions.get(policy.identity)
+        if known is not None and policy.version < known[0]:
+            raise PolicyError(f"version {policy.version} of {policy.id!r} is older than {known[0]}.", mend="raise the version.")
+        if known == (policy.version, policy.digest) and len(kept) == len(self.policies):
+            raise PolicyError(f"version {policy.version} of {policy.id!r} was withdrawn.", mend="raise the version.")
+        return self._snapshot((*kept, policy), self._all_bindings(), self.versions)
+
+    def withdraw(self, identity: Identity, *, by: Issuer) -> PolicyRegistry:
+        """Return the snapshot without the policy of that identity.
+
+        Raises:
+            ProvenanceError: `by` is not its issuer; only who said it may take it back.
+            PolicyError: There is no such policy.
+            EmptyRegistryError: It was the last one.
+        """
+        if identity[:2] != (by.kind.value, by.name):
+            raise ProvenanceError(f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it.")
+        kept = tuple(policy for policy in self.policies if policy.identity != identity)
+        if len(kept) == len(self.policies):
+            raise PolicyError(f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies.")
+        if not kept:
+            raise EmptyRegistryError(f"{identity[3]!r} is the last policy.", mend="use a plane made with unsafe_empty() instead.")
+        return self._snapshot(kept, self._all_bindings(), self.versions)
+
+    def with_bindings(self, bindings: Iterable[ToolBinding]) -> PolicyRegistry:
+        """Return the snapshot with further bindings, such as an adapter's for its framework's own tools.
+
+        A tool that is already bound keeps its bindings; a shipped one never loosens an operator's.
+        """
+        fresh = tuple(binding for binding in bindings if binding.tool not in self.bindings)
+        return self._snapshot(self.policies, (*self._all_bindings(), *fresh), self.versions) if fresh else self
+
+    def _all_bindings(self) -> tuple[ToolBinding, ...]:
+        return tuple(binding for bindings in self.bindings.values() for binding in bindings)
+
+
+def _by_tool(bindings: tuple[ToolBinding, ...]) -> dict[str, tuple[ToolBinding, ...]]:
+    by_tool: dict[str, tuple[ToolBinding, ...]] = {}
+    for binding in bindings:
+        by_tool[binding.tool] = (*by_tool.get(binding.tool, ()), binding)
+    folded: dict[str, str] = {}
+    for name in sorted(by_tool):
+        twin = folded.setdefault(confusable(name), name)
+        if twin != name:
+            raise ToolBindingError(f"the tool names {twin!r} and {name!r} can be confused.", mend="rename one of them.")
+    return by_tool
+
+
+def _newest(policies: tuple[Policy, ...], versions: Mapping[Identity, tuple[int, str]]) -> tuple[Policy, ...]:
+    newest: dict[Identity, Policy] = {}
+    for policy in policies:
+        version, digest = versions.get(policy.identity, (0, ""))
+        other = newest.get(policy.identity)
+        clash = (policy.version == version and policy.digest != digest) or (
+            other is not None and other.version == policy.version and other.digest != policy.digest
+        )
+        if clash:
+            # 3.2: the same version with another digest is an error, whichever came first.
+            raise PolicyError(f"version {policy.version} of {policy.id!r} already says something else.", mend="raise the version.")
+        if other is None or policy.version > other.version:
+            newest[policy.identity] = policy
+    return tuple(newest.values())
+
+
+def _indexed(policies: tuple[Policy, ...]) -> Mapping[str, Mapping[str | None, tuple[Policy, ...]]]:
+    index: dict[str, dict[str | None, list[Policy]]] = {}
+    for policy in policies:
+        if policy.mediated:
+            for action in policy.actions:
+                index.setdefault(action, {}).setdefault(policy.object_type, []).append(policy)
+    return {action: {kind: tuple(found) for kind, found in by_type.items()} for action, by_type in index.items()}
+
+
+def undefined_attributes(policy: Policy, bindings: Mapping[str, tuple[ToolBinding, ...]]) -> tuple[Fault, ...]:
+    """Find what a policy names and no binding provides: it would never match, and enforce less than it says.
+
+    Returns:
+        Faults whose `path` is relative to the policy (``action``, ``object``, ``unless`` ...); empty if sound.
+    """
+    if not policy.mediated:
+        return ()
+    every = [binding for group in bindings.values() for binding in group if binding.action is not None]
+    known_actions = {binding.action for binding in every if binding.action is not None}
+    faults: list[Fault] = []
+    for action in policy.actions:
+        if action not in {*known_actions, ANY_ACTION}:
+            faults.append(Fault(path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known_actions)))
+    if faults:
+        return tuple(faults)
+    governed = [binding for binding in every if policy.actions == (ANY_ACTION,) or binding.action in policy.actions]
+    types = {binding.object_type for binding in governed if binding.object_type is not None}
+    untyped = any(binding.object_type is None for binding in governed)
+    if policy.object_type is not None and policy.object_type not in types and not untyped:
+        message = f"no tool bound to {' or '.join(policy.actions)} acts on a {policy.object_type!r}"
+        return (Fault(path="object.type", message=message, mend=near(policy.object_type, types)),)
+    matching = [binding for binding in governed if policy.object_type in {None, binding.object_type} or binding.object_type is None]
+    defined = set(ALWAYS_DEFINED)
+    for binding in matching:
+        defined |= {f"object.{name}" for name, _ in binding.object_attributes}
+        defined |= {f"action.{name}" for name, _ in binding.action_attributes}
+    for where, condition in (("where", policy.where), ("unless", policy.unless)):
+        for name in sorted(attributes(condition)):
+            if not name.startswith("evidence.") and name not in defined:
+                faults.append(Fault(path=where, message=f"the attribute {name!r} is not defined", mend=near(name, defined)))
+    for handle, declaration in policy.evidence:
+        faults.extend(_evidence_faults(handle, declaration.from_tool, policy, bindings))
+    return tuple(faults)
+
+
+def _evidence_faults(
+    handle: str, tool: str, policy: Policy, bindings: Mapping[str, tuple[ToolBinding, ...]]
+) -> Iterable[Fault]:
+    path = f"evidence.{handle}"
+    bound = bindings.get(tool, ())
+    if not bound:
+        yield Fault(path=f"{path}.from_tool", message=f"the tool {tool!r} is not bound", mend=near(tool, set(bindings)))
+        return
+    if not any(binding.trusted_evidence for binding in bound):
+        yield Fault(
+            path=f"{path}.from_tool",
+            message=f"the tool {tool!r} is not declared trusted_evidence",
+            mend=f"add trusted_evidence: true to tools.{tool} if its structured result can be trusted",
+        )
+    known = frozenset[str]().union(*(binding.known_arguments for binding in bound))
+    for name, source in policy.declarations[handle].fields:
+        if source.origin == "argument" and source.path.split(".")[0] not in known:
+            yield Fault(
+                path=f"{path}.fields.{name}",
+                message=f"the tool {tool!r} has no argument {source.path!r}",
+                mend=near(source.path, known) + f" or list it under tools.{tool}.arguments",
+            )
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Phrase the mend for an unknown word: the closest known one, else all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"use one of: {', '.join(known[:12])}" if known else "there is none yet: bind a tool under tools"

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows as the paper's Table VI lays them out: one line a manager and placement, one column a rho."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from carriage_lab.rows import Row
+
+NOTE: Final = (
+    "Cells: calls in which the policy was preserved. * calls of this cell went over the data budget. "
+    "closed, silent, invalid: calls refused, made without the policy, made with an invalid transcript, "
+    "summed over rho."
+)
+
+
+def share(part: int, whole: int) -> str:
+    """Say a share so that 0% and 100% mean none and all, never almost."""
+    if part in {0, whole}:
+        return "100%" if part and whole else "0%"
+    return f"{min(max(100 * part / whole, 0.1), 99.9):.1f}%"
+
+
+def header(rows: Sequence[Row]) -> list[str]:
+    """Return the column titles."""
+    rhos = [f"{rho:g}" for rho in dict.fromkeys(row.rho for row in rows)]
+    return ["stack", "manager", "placement", "calls", *rhos, "closed", "silent", "invalid"]
+
+
+def lines(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the cells, in row order."""
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.stack, row.manager, row.placement), []).append(row)
+    return [
+        [
+            *name,
+            str(group[0].calls),
+            *(share(row.preserved, row.calls) + ("*" if row.over_budget else "") for row in group),
+            str(sum(row.failed_closed for row in group)),
+            str(sum(row.silent_incomplete for row in group)),
+            str(sum(row.invalid_transcripts for row in group)),
+        ]
+        for name, group in groups.items()
+    ]
+
+
+def plain(rows: Sequence[Row]) -> str:
+    """Render aligned ASCII text, for pipes and files."""
+    if not rows:
+        return "no run was replayed\n"
+    table = [header(rows), *lines(rows)]
+    widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
+    text = [
+        "  ".join(
+            cell.ljust(width) if column < len(("stack", "manager", "placement")) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in table
+    ]
+    return "\n".join([*text, "", NOTE, ""])

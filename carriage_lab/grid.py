@@ -20,7 +20,7 @@ NOTE: Final = (
 def share(part: int, whole: int) -> str:
     """Say a share so that 0% and 100% mean none and all, never almost."""
     if part in {0, whole}:
-        return "100%" if part and whole else "0%"
+        return "100%" if part else "0%"
     return f"{min(max(100 * part / whole, 0.1), 99.9):.1f}%"
 
 

@@ -12,7 +12,6 @@ what counts is the capsule at the protected position.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -60,18 +59,22 @@ def replay_trace[N](
 
     `advance` is called with the number of outcomes tallied since the last time.
     """
-    tallies: dict[Key, Tally] = defaultdict(Tally)
-    for manager in session.managers:
-        for placement in Placement:
-            for rho in rhos:
-                tallies[Key(trace.stack, manager.name, manager.ours, placement, rho)] = Tally()
-            for length in trace.calls:
-                call = _call(session, placement, length, policy, ours=manager.ours)
+    tallies = {
+        Key(trace.stack, manager.name, manager.ours, placement, rho): Tally()
+        for manager in session.managers
+        for placement in Placement
+        for rho in rhos
+    }
+    for placement in Placement:
+        for length in trace.calls:
+            calls = {ours: _call(session, placement, length, policy, ours=ours) for ours in (False, True)}
+            for manager in session.managers:
+                call = calls[manager.ours]
                 for rho, outcome in _outcomes(manager, call, rhos):
                     key = Key(trace.stack, manager.name, manager.ours, placement, rho)
                     _tally(tallies[key], outcome, call.history_tokens / rho)
                 advance(len(rhos))
-    return dict(tallies)
+    return tallies
 
 
 @dataclass(slots=True, kw_only=True)

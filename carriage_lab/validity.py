@@ -13,12 +13,11 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from carriage_core.errors import FrameworkMissingError
-from carriage_lab.wire import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from carriage_lab.wire import ProviderMessage, RawMessage
+    from carriage_lab.wire import ProviderMessage
 
 type Defects = Counter[tuple[str, str | None]]
 
@@ -41,11 +40,6 @@ def defects(messages: Sequence[ProviderMessage]) -> Defects:
     """Return every finding of `tessera` over `messages`, fatal or wasteful."""
     from tessera import inspect  # noqa: PLC0415  # only a replay needs it
 
-    report = inspect([_plain(message.raw) for message in messages], adapter="openai")
+    report = inspect([message.plain for message in messages], adapter="openai")
     return Counter((finding.defect.value, finding.call_id) for finding in report.findings)
 
-
-def _plain(raw: RawMessage) -> RawMessage:
-    return (
-        raw if isinstance(raw.get("content"), str | None) else {**raw, "content": "\n".join(blocks_of(raw))}
-    )

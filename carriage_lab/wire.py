@@ -17,9 +17,16 @@ type RawMessage = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProviderMessage:
-    """One message and its tokens. Compared by identity: the same object is the same message sent again."""
+    """One message, worked out once. Compared by identity: the same object is the same message sent again.
+
+    Attributes:
+        raw: As the provider receives it.
+        plain: The same with its text blocks joined to one string, for readers that know no blocks.
+        tokens: What it costs.
+    """
 
     raw: RawMessage
+    plain: RawMessage
     tokens: int
 
     @property
@@ -29,8 +36,9 @@ class ProviderMessage:
 
 
 def counted(raw: RawMessage, count: Callable[[str], int]) -> ProviderMessage:
-    """Attach the tokens of everything the model reads in `raw`: text, call names and arguments."""
-    return ProviderMessage(raw, count(text_of(raw)))
+    """Work out a message. Counted is everything the model reads: text, call names and arguments."""
+    plain = raw if isinstance(raw.get("content"), str | None) else {**raw, "content": "\n".join(blocks_of(raw))}
+    return ProviderMessage(raw, plain, count(text_of(raw)))
 
 
 def blocks_of(raw: Mapping[str, Any]) -> tuple[str, ...]:

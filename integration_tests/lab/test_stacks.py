@@ -9,7 +9,7 @@ from carriage_lab.sources import read_file
 from carriage_lab.stack import Bench, open_stack
 from carriage_lab.trace import TraceFormatError
 from carriage_lab.validity import defects
-from carriage_lab.wire import ProviderMessage, blocks_of, head_length, tokens
+from carriage_lab.wire import blocks_of, counted, head_length, tokens
 from integration_tests.lab.conftest import action, observation, openhands_log, tau_message, tau_run, text
 
 POLICY = "Never push to main."
@@ -102,8 +102,8 @@ def test_an_event_the_sdk_refuses_is_named_by_its_line(session):
 
 def test_a_block_list_is_not_taken_for_an_empty_turn():
     """The judge reads strings; an assistant's words in blocks are words."""
-    said = ProviderMessage({"role": "assistant", "content": [text("Done.")]}, 1)
-    nothing = ProviderMessage({"role": "assistant", "content": []}, 0)
+    said = counted({"role": "assistant", "content": [text("Done.")]}, len)
+    nothing = counted({"role": "assistant", "content": []}, len)
     assert not defects([said])
     assert list(defects([nothing])) == [("empty_assistant_turn", None)]
 

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""policy-carriage for AutoGen: contexts that carry the capsule, and a workbench that asks the monitor first.
+
+::
+
+    plane = ControlPlane.from_file("policies.yaml", actor="release-bot", tenant="acme", control_budget=800)
+    agent = AssistantAgent(
+        "maintainer",
+        model_client=client,
+        model_context=ControlBufferedChatCompletionContext(buffer_size=6, control=plane),
+        workbench=GuardedWorkbench([delete_artifact, verify_release], control=plane),
+    )
+"""
+
+from carriage_autogen.context import ControlBufferedChatCompletionContext
+from carriage_autogen.workbench import GuardedWorkbench
+from carriage_core import Adapter
+
+ADAPTER = Adapter(
+    name="autogen",
+    drop_ins={"buffered": ControlBufferedChatCompletionContext},
+    guards={"workbench": GuardedWorkbench},
+)
+
+__all__ = ["ADAPTER", "ControlBufferedChatCompletionContext", "GuardedWorkbench"]

@@ -72,8 +72,8 @@ def replay(
 ) -> None:
     """Replay recorded runs under pressure and count in how many calls a policy is preserved.
 
-    Places the policy protected, as the first message, and after the first exchange; drives the frameworks'
-    own context managers and this project's drop-ins over every recorded model call at seven pressures.
+    Places the policy protected, as the first message, and after the first exchange.
+    Drives native context managers and this project's drop-ins over every call.
     """
     try:
         files = find_files(paths)
@@ -162,12 +162,30 @@ def _print(rows: Sequence[Row], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(tables.as_json(rows))
     elif sys.stdout.isatty() and rows:
-        table = Table(*grid.header(rows), caption=grid.NOTE)
-        for line in grid.lines(rows):
-            table.add_row(*line)
-        Console().print(table)
+        console = Console(highlight=False)
+        for stack in dict.fromkeys(row.stack for row in rows):
+            console.print(_table([row for row in rows if row.stack == stack]))
+        console.print(grid.NOTE, style="dim")
     else:
         sys.stdout.write(grid.plain(rows))
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    """Lay out the rows of one stack within 80 columns; the files have the exact counts."""
+    _, _, _, _, *columns = grid.header(rows)
+    table = Table(
+        title=f"{rows[0].stack}: {rows[0].calls:,} model calls",
+        title_justify="left",
+        box=None,
+        padding=(0, 1, 0, 0),
+    )
+    for column in ("manager", "placement"):
+        table.add_column(column, no_wrap=True)
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for _, manager, placement, _, *cells in grid.lines(rows, digits=0):
+        table.add_row(manager, placement, *cells)
+    return table
 
 
 def _faults(run: Replay) -> None:

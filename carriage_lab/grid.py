@@ -17,11 +17,17 @@ NOTE: Final = (
 )
 
 
-def share(part: int, whole: int) -> str:
+def share(part: int, whole: int, digits: int) -> str:
     """Say a share so that 0% and 100% mean none and all, never almost."""
     if part in {0, whole}:
         return "100%" if part else "0%"
-    return f"{min(max(100 * part / whole, 0.1), 99.9):.1f}%"
+    least = 10.0**-digits
+    percent = 100 * part / whole
+    if percent < least / 2:
+        return f"<{least:.{digits}f}%"
+    if percent > 100 - least / 2:
+        return f">{100 - least:.{digits}f}%"
+    return f"{percent:.{digits}f}%"
 
 
 def header(rows: Sequence[Row]) -> list[str]:
@@ -30,8 +36,8 @@ def header(rows: Sequence[Row]) -> list[str]:
     return ["stack", "manager", "placement", "calls", *rhos, "closed", "silent", "invalid"]
 
 
-def lines(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the cells, in row order."""
+def lines(rows: Sequence[Row], digits: int = 1) -> list[list[str]]:
+    """Return the cells, in row order; percentages with so many decimals."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row.stack, row.manager, row.placement), []).append(row)
@@ -39,7 +45,7 @@ def lines(rows: Sequence[Row]) -> list[list[str]]:
         [
             *name,
             str(group[0].calls),
-            *(share(row.preserved, row.calls) + ("*" if row.over_budget else "") for row in group),
+            *(share(row.preserved, row.calls, digits) + ("*" if row.over_budget else "") for row in group),
             str(sum(row.failed_closed for row in group)),
             str(sum(row.silent_incomplete for row in group)),
             str(sum(row.invalid_transcripts for row in group)),

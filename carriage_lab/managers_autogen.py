@@ -26,9 +26,9 @@ from autogen_core.models import (
     SystemMessage,
     UserMessage,
 )
-from carriage_core.adapter import load_adapter
 
 from carriage_core import ControlOverloadError
+from carriage_core.adapter import load_adapter
 from carriage_lab.placement import Placement, position
 from carriage_lab.stack import WINDOWS, Bench, Case, FailedClosedError, Stack
 from carriage_lab.wire import ProviderMessage, RawMessage, counted

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Final
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
 
-from carriage_core.adapter import load_adapter
 from openhands.sdk.context.condenser import CondenserBase, NoOpCondenser
 from openhands.sdk.context.view import View
 from openhands.sdk.event import (
@@ -33,6 +32,7 @@ from openhands.sdk.llm import Message, TextContent
 from pydantic import ValidationError
 
 from carriage_core import ControlOverloadError
+from carriage_core.adapter import load_adapter
 from carriage_lab import rolling
 from carriage_lab.placement import Placement, position
 from carriage_lab.stack import WINDOWS, Bench, Case, FailedClosedError, Stack

@@ -87,12 +87,10 @@ class _Call[N]:
     control: bool
     protected: bool
     whole: tuple[ProviderMessage, ...]
+    own_tokens: int
+    history_tokens: int
     judged: dict[tuple[int, ...], Outcome] = field(default_factory=dict)
     recorded: Defects | None = None
-
-    @property
-    def history_tokens(self) -> int:
-        return tokens(self.whole[head_length(self.whole) :])
 
     def judge(self, messages: Sequence[N]) -> Outcome:
         sent = self.session.provider(messages)
@@ -105,11 +103,10 @@ class _Call[N]:
         raws = [message.raw for message in sent]
         read = oracle.visible_protected if self.protected else oracle.visible_placed
         head = head_length(sent)
-        own = tokens(self.whole[: head_length(self.whole)])
         return Outcome(
             preserved=read(raws, self.policy),
             data_tokens=tokens(sent[head:]),
-            control_tokens=tokens(sent[:head]) - own if self.control else 0,
+            control_tokens=tokens(sent[:head]) - self.own_tokens if self.control else 0,
             invalid=self._invalid(sent),
         )
 
@@ -124,13 +121,17 @@ class _Call[N]:
 
 def _call[N](session: Session[N], placement: Placement, length: int, policy: str, *, ours: bool) -> _Call[N]:
     case = session.case(placement, length, ours=ours)
+    whole = session.provider([*case.fixed, *case.history])
+    head = head_length(whole)
     return _Call(
         session=session,
         case=case,
         policy=policy,
         control=ours,
         protected=ours or placement is Placement.PROTECTED,
-        whole=session.provider([*case.fixed, *case.history]),
+        whole=whole,
+        own_tokens=tokens(whole[:head]),
+        history_tokens=tokens(whole[head:]),
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Final, Self, override
 
-from carriage_core.errors import CarriageError, AdapterError
+from carriage_core.errors import AdapterError, CarriageError
 from carriage_lab.replay import RHOS, replay_trace, work
 from carriage_lab.rows import Key, Row, Tally, merged, rows
 from carriage_lab.sources import read_file

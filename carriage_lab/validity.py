@@ -42,4 +42,3 @@ def defects(messages: Sequence[ProviderMessage]) -> Defects:
 
     report = inspect([message.plain for message in messages], adapter="openai")
     return Counter((finding.defect.value, finding.call_id) for finding in report.findings)
-

@@ -14,19 +14,21 @@ TALLY = Tally(calls=1016, preserved=1015, absent=1, silent_incomplete=1, control
 
 
 @pytest.mark.parametrize(
-    ("part", "whole", "said"),
+    ("part", "whole", "exact", "short"),
     [
-        (0, 9, "0%"),
-        (9, 9, "100%"),
-        (158, 1016, "15.6%"),
-        (99_999, 100_000, "99.9%"),
-        (1, 100_000, "0.1%"),
-        (0, 0, "0%"),
+        (0, 9, "0%", "0%"),
+        (0, 0, "0%", "0%"),
+        (9, 9, "100%", "100%"),
+        (158, 1016, "15.6%", "16%"),
+        (48, 1513, "3.2%", "3%"),
+        (99_999, 100_000, ">99.9%", ">99%"),
+        (1, 100_000, "<0.1%", "<1%"),
     ],
 )
-def test_almost_all_is_never_called_all(part, whole, said):
+def test_almost_all_is_never_called_all(part, whole, exact, short):
     """One lost policy in a hundred thousand calls is a loss."""
-    assert grid.share(part, whole) == said
+    assert grid.share(part, whole, digits=1) == exact
+    assert grid.share(part, whole, digits=0) == short
 
 
 def test_the_two_files_say_the_same(tmp_path):

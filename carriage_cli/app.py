@@ -22,7 +22,7 @@ app.command()(demo)
 app.command()(replay)
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback signature
+def _version(wanted: bool) -> None:  # typer's callback signature  # noqa: FBT001
     if wanted:
         typer.echo(f"policy-carriage {version('policy-carriage')}")
         raise typer.Exit

@@ -31,6 +31,8 @@ DEFECT: Final = 1
 USAGE: Final = 2
 FRAMEWORKS: Final = {"autogen": "AutoGen", "openhands": "OpenHands"}
 
+COLUMNS: Final = ("native", "policy-carriage", "policy-carriage, careless model")
+
 INTRODUCTION: Final = (
     "A maintainer agent gets a rule, then twelve CI logs, then a request to clean up. Agents, memory managers and "
     "tools are the frameworks' own. The model is scripted and offline and decides from what it is shown: it deletes "
@@ -63,7 +65,9 @@ def demo(
         raise typer.Exit(USAGE)
     sound = all(outcome.sound for outcome in shown.values())
     if as_json:
-        sys.stdout.write(json.dumps({name: dataclasses.asdict(outcome) for name, outcome in shown.items()}, indent=2) + "\n")
+        sys.stdout.write(
+            json.dumps({name: dataclasses.asdict(outcome) for name, outcome in shown.items()}, indent=2) + "\n"
+        )
     else:
         console.print(_conclusion(sound=sound))
     if not sound:
@@ -81,8 +85,8 @@ def _print(console: Console, title: str, outcome: Outcome) -> None:
     if sys.stdout.isatty():
         console.print(_table(outcome))
     else:
-        for line in (("", "native", "policy-carriage", "policy-carriage, careless model"), *_lines(outcome)):
-            console.print(Text("\t".join((title, *line))))
+        for row in (("", *COLUMNS), *_lines(outcome)):
+            console.print(Text("\t".join((title, *row))))
     console.print(Text("Log of the careless run (sequence, kind, what, hash):"))
     for line in outcome.careless.manifests:
         console.print(Text(f"  {line}", style="dim"))
@@ -105,9 +109,8 @@ def _lines(outcome: Outcome) -> list[tuple[str, ...]]:
 def _table(outcome: Outcome) -> Table:
     table = Table(title=outcome.native.framework, title_justify="left", title_style="bold", expand=True)
     table.add_column("", style="bold")
-    table.add_column("native", style="red", overflow="fold")
-    table.add_column("policy-carriage", style="green", overflow="fold")
-    table.add_column("policy-carriage, careless model", style="green", overflow="fold")
+    for column, colour in zip(COLUMNS, ("red", "green", "green"), strict=True):
+        table.add_column(column, style=colour, overflow="fold")
     for line in _lines(outcome):
         table.add_row(*(Text(cell) for cell in line))
     return table

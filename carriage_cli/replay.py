@@ -53,9 +53,7 @@ MOST_FAULTS: Final = 20
 def replay(
     paths: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="PATH...", help="Trace files (tau JSON lines, OpenHands logs) or directories."
-        ),
+        typer.Argument(metavar="PATH...", help="Trace files (tau JSON lines, OpenHands logs) or directories."),
     ],
     out: Annotated[
         Path,
@@ -94,17 +92,13 @@ def replay(
     complete = _perform(run, files)
     rows = run.rows()
     try:
-        tables.write(
-            out, rows, run.report(complete=complete, counter=tokens.name, control_budget=control_budget)
-        )
+        tables.write(out, rows, run.report(complete=complete, counter=tokens.name, control_budget=control_budget))
     except OSError as error:
         _stop(f"the tables cannot be written to {out} ({error.strerror or error}). Mend: name another --out.")
     _print(rows, as_json=as_json)
     _faults(run)
     if not complete:
-        _say(
-            "interrupted: the tables are PARTIAL; they hold the runs that were finished, listed in run.json."
-        )
+        _say("interrupted: the tables are PARTIAL; they hold the runs that were finished, listed in run.json.")
         raise typer.Exit(INTERRUPTED)
     if run.failures or (run.missing and run.traces):
         raise typer.Exit(INCOMPLETE)

@@ -56,6 +56,7 @@ from carriage_core.sinks import JsonlSink, MemorySink, Sink
 from carriage_core.tokens import TiktokenCounter, TokenCounter, Utf8UpperBound, WhitespaceCounter
 
 __all__ = [
+    "MARKER",
     "Absent",
     "Action",
     "Adapter",
@@ -94,7 +95,6 @@ __all__ = [
     "Issuer",
     "IssuerKind",
     "JsonlSink",
-    "MARKER",
     "Manifest",
     "MemorySink",
     "Not",

@@ -60,5 +60,7 @@ def load_adapter(name: str) -> Adapter:
             raise
         raise FrameworkMissingError(name, missing.name) from missing
     if not isinstance(adapter, Adapter):
-        raise UnknownAdapterError(f"the entry point {name!r} is not an Adapter.", mend="point it at a carriage_core Adapter.")
+        raise UnknownAdapterError(
+            f"the entry point {name!r} is not an Adapter.", mend="point it at a carriage_core Adapter."
+        )
     return adapter

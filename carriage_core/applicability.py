@@ -29,7 +29,9 @@ def in_scope(policy: Policy, runtime: RuntimeState) -> bool:
     return policy.scope.covers(tenant=runtime.tenant, task=runtime.task, agents=runtime.chain)
 
 
-def a_plus(registry: PolicyRegistry, runtime: RuntimeState, candidates: Iterable[ToolSpec] | None) -> tuple[Policy, ...]:
+def a_plus(
+    registry: PolicyRegistry, runtime: RuntimeState, candidates: Iterable[ToolSpec] | None
+) -> tuple[Policy, ...]:
     """Return A+ in capsule order.
 
     Args:
@@ -62,6 +64,7 @@ def in_force(policy: Policy, moment: Moment) -> bool:
 
 def lookups(action: Action, runtime: RuntimeState, moment: Moment) -> tuple[Lookup, ...]:
     """Build one attribute lookup for each member of the delegation chain."""
+
     def bind(actor: str | None) -> Lookup:
         values: dict[str, Value | Absent] = {
             **action.attributes,
@@ -76,7 +79,11 @@ def lookups(action: Action, runtime: RuntimeState, moment: Moment) -> tuple[Look
 
 
 def a_star(
-    registry: PolicyRegistry, runtime: RuntimeState, action: Action, moment: Moment, members: tuple[Lookup, ...]
+    registry: PolicyRegistry,
+    runtime: RuntimeState,
+    action: Action,
+    moment: Moment,
+    members: tuple[Lookup, ...],
 ) -> tuple[Policy, ...]:
     """Return the policies that govern `action`: in scope, in force, and `where` not false for some chain member."""
     return tuple(

@@ -133,6 +133,7 @@ class ToolBinding:
         trusted_evidence: Whether its structured results may be recorded as evidence.
         issuer: Who declared the binding.
         line: Line in the policy file, 0 where there is none.
+        shipped: Whether an adapter brought it for its framework's own tool, not the operator.
     """
 
     tool: str
@@ -147,6 +148,7 @@ class ToolBinding:
     trusted_evidence: bool = False
     issuer: Issuer = OPERATOR
     line: int = 0
+    shipped: bool = False
 
     def __post_init__(self) -> None:
         """Refuse names the clause grammar could not show, and evidence from tools that repeat what they read."""
@@ -172,7 +174,10 @@ class ToolBinding:
             "action": self.action,
             "action_attributes": [[name, source.canonical()] for name, source in self.action_attributes],
             "external": self.external,
-            "object": [self.object_type, [[name, source.canonical()] for name, source in self.object_attributes]],
+            "object": [
+                self.object_type,
+                [[name, source.canonical()] for name, source in self.object_attributes],
+            ],
             "schema": self.schema_digest,
             "server": self.server,
             "tool": self.tool,
@@ -215,9 +220,40 @@ class ToolBinding:
 
 
 _READERS: Final = frozenset(
-    """terminal bash shell sh execute_bash cmd powershell run_command command browser browse fetch http_get curl wget
-    web_search search read_file file_read cat open_file file_editor str_replace_editor view get_page http_request
-    fetch_url python execute_python ipython run_python code_executor""".split()
+    [
+        "terminal",
+        "bash",
+        "shell",
+        "sh",
+        "execute_bash",
+        "cmd",
+        "powershell",
+        "run_command",
+        "command",
+        "browser",
+        "browse",
+        "fetch",
+        "http_get",
+        "curl",
+        "wget",
+        "web_search",
+        "search",
+        "read_file",
+        "file_read",
+        "cat",
+        "open_file",
+        "file_editor",
+        "str_replace_editor",
+        "view",
+        "get_page",
+        "http_request",
+        "fetch_url",
+        "python",
+        "execute_python",
+        "ipython",
+        "run_python",
+        "code_executor",
+    ]
 )
 _READER_PARTS: Final = frozenset({"bash", "shell", "terminal", "browser", "fetch", "curl", "wget", "powershell"})
 

@@ -39,23 +39,29 @@ class Budget:
             if not isinstance(value, int) or isinstance(value, bool) or value < 0:
                 raise PolicyError(f"{name} must be a number of tokens, not {value!r}.", mend="give an integer >= 0.")
         if self.control == 0:
-            raise PolicyError("a control budget of 0 can carry nothing.", mend="give control_budget at least a few hundred tokens.")
-        if self.effective <= self.control:
             raise PolicyError(
-                f"window {self.window} - reserved output {self.reserved_output} - fixed {self.fixed} does not exceed the "
-                f"control budget {self.control}.",
+                "a control budget of 0 can carry nothing.",
+                mend="give control_budget at least a few hundred tokens.",
+            )
+        if self.effective() <= self.control:
+            raise PolicyError(
+                f"window {self.window} - reserved output {self.reserved_output} - fixed {self.fixed} does not exceed "
+                f"the control budget {self.control}.",
                 mend="raise the window, or lower reserved_output or control_budget.",
             )
 
-    @property
-    def effective(self) -> int:
+    def window_within(self, window: int | None) -> int:
+        """The smaller of this window and the model's own, where that is known."""
+        return self.window if window is None else min(self.window, window)
+
+    def effective(self, window: int | None = None) -> int:
         """Window less reserved output and fixed overhead: what control and data share."""
-        return self.window - self.reserved_output - self.fixed
+        return self.window_within(window) - self.reserved_output - self.fixed
 
-    def data(self, control_tokens: int) -> int:
+    def data(self, control_tokens: int, window: int | None = None) -> int:
         """Tokens left for data once a capsule of `control_tokens` is placed."""
-        return max(0, self.effective - control_tokens)
+        return max(0, self.effective(window) - control_tokens)
 
-    def pressure(self, candidate_data_tokens: int, control_tokens: int) -> float:
+    def pressure(self, candidate_data_tokens: int, control_tokens: int, window: int | None = None) -> float:
         """Normalised pressure rho: candidate data tokens over the data budget (paper III-B)."""
-        return candidate_data_tokens / max(1, self.data(control_tokens))
+        return candidate_data_tokens / max(1, self.data(control_tokens, window))

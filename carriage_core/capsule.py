@@ -145,33 +145,38 @@ def render(policies: tuple[Policy, ...], registry: PolicyRegistry, tier: Tier) -
         CapsuleFormatError: The rendering does not parse back to the set; no call is made with it.
     """
     bindings = _shown_bindings(policies, registry)
-    digest = digest_of(
-        {
-            "bindings": [binding.canonical() for binding in bindings],
-            "policies": [policy.digest for policy in policies],
-        }
-    )
-    match tier:
-        case _ if not policies:
-            return _rendering(tier, "", digest, policies)
-        case Tier.FULL:
-            text = full_text(policies, bindings, digest)
-            parsed = parse_capsule(text)
-            proven = [policy.digest for policy in parsed.policies] == [policy.digest for policy in policies] and [
-                binding.canonical() for binding in parsed.bindings
-            ] == [binding.canonical() for binding in bindings]
-        case Tier.COMPACT:
-            text = compact_text(policies, digest)
-            proven = list(parse_capsule(text).compact) == [compact_entry(policy) for policy in policies]
-        case Tier.EXACT:
-            return _exact(policies, digest)
+    digest = digest_of(_canonical(policies, bindings))
+    if not policies:
+        return _rendering(tier, "", digest, policies)
+    if tier is Tier.EXACT:
+        return _exact(policies, digest)
+    if tier is Tier.FULL:
+        text = full_text(policies, bindings, digest)
+        parsed = parse_capsule(text)
+        proven = _canonical(parsed.policies, parsed.bindings) == _canonical(policies, bindings)
+    else:
+        text = compact_text(policies, digest)
+        proven = parse_capsule(text).compact == tuple(compact_entry(policy) for policy in policies)
     if not proven:
         raise CapsuleFormatError("the capsule does not read back to its policies.", mend="report this as a defect.")
     return _rendering(tier, text, digest, policies)
 
 
+def _canonical(policies: tuple[Policy, ...], bindings: tuple[ToolBinding, ...]) -> dict[str, object]:
+    """Everything a full capsule must read back to; its digest names the set."""
+    return {
+        "bindings": [binding.canonical() for binding in bindings],
+        "policies": [policy.digest for policy in policies],
+    }
+
+
 def _rendering(
-    tier: Tier, text: str, digest: str, policies: tuple[Policy, ...], spans: tuple[Span, ...] = (), unbound: tuple[str, ...] = ()
+    tier: Tier,
+    text: str,
+    digest: str,
+    policies: tuple[Policy, ...],
+    spans: tuple[Span, ...] = (),
+    unbound: tuple[str, ...] = (),
 ) -> Rendering:
     return Rendering(
         tier=tier,

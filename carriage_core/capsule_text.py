@@ -166,7 +166,7 @@ def parse_capsule(text: str) -> ParsedCapsule:
     """
     lines = text.split("\n")
     head = _HEAD.fullmatch(lines[0])
-    if head is None or lines[-1] != _END or len(lines) < 3:  # noqa: PLR2004  # head, one entry, end
+    if head is None or lines[-1] != _END or len(lines) < 3:  # head, one entry, end  # noqa: PLR2004
         raise CapsuleFormatError("not a whole capsule.", mend="pass its text from the first to the last line.")
     body = lines[1:-1]
     try:
@@ -178,7 +178,9 @@ def parse_capsule(text: str) -> ParsedCapsule:
         policies = tuple(_parse_policies(rows))
         bindings = tuple(_parse_tool(Tokens(line)) for line in rows.rest())
     except (PolicyError, ValueError) as problem:
-        raise CapsuleFormatError("the capsule holds a malformed rule.", mend="render it from the registry.") from problem
+        raise CapsuleFormatError(
+            "the capsule holds a malformed rule.", mend="render it from the registry."
+        ) from problem
     return ParsedCapsule(digest=head[2], policies=policies, bindings=bindings)
 
 

@@ -257,11 +257,11 @@ def _compare(comparison: Compare, lookup: Lookup) -> Truth:
     return _decide(comparison.operator, left, operand)
 
 
-def _truth(value: bool) -> Truth:  # noqa: FBT001  # the conversion itself
+def _truth(value: bool) -> Truth:  # the conversion itself  # noqa: FBT001
     return Truth.TRUE if value else Truth.FALSE
 
 
-def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # noqa: PLR0911  # one return a comparison
+def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # one return a comparison  # noqa: PLR0911  # one return a comparison
     if type(left) is not type(right):  # bool is never a number here
         return Truth.UNKNOWN
     match operator:
@@ -286,8 +286,9 @@ def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # noqa: PL
 
 
 def _ordered(operator: Operator, left: Value, right: Value) -> Truth:
+    sign: int
     if isinstance(left, Decimal) and isinstance(right, Decimal):
-        sign = (left > right) - (left < right)
+        sign = int(left.compare(right))
     elif isinstance(left, datetime) and isinstance(right, datetime):
         sign = (left > right) - (left < right)
     else:

@@ -63,8 +63,7 @@ class PolicyFileError(PolicyError):
         self.file = str(file)
         self.faults = tuple(faults)
         lines = [
-            f"{self.file}:{fault.line}: {fault.path or 'file'}: {fault.message} ({fault.mend})"
-            for fault in self.faults
+            f"{self.file}:{fault.line}: {fault.path or 'file'}: {fault.message} ({fault.mend})" for fault in self.faults
         ]
         super().__init__("\n".join(lines), mend=self.faults[0].mend)
 
@@ -131,9 +130,7 @@ class ControlOverloadError(ControlError):
                 f"allowed tier, the control budget is {n.control_budget} (tiers: {tiers}; counter {n.counter}). "
                 "No model call was made."
             )
-            mend = (
-                f"raise control_budget to at least {n.needed}, offer fewer tools, or narrow the policies' scope."
-            )
+            mend = f"raise control_budget to at least {n.needed}, offer fewer tools, or narrow the policies' scope."
         else:
             message = (
                 f"window overload: control, fixed and data need {n.needed} tokens, the window leaves "

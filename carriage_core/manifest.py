@@ -178,7 +178,11 @@ def verify_chain(entries: Iterable[Mapping[str, object]], *, checkpoint: str | N
     if not count:
         raise CarriageError("the log holds no entry.", mend="check the path; an empty log proves nothing.")
     if checkpoint is None:
-        return ChainReport(intact=True, entries=count, broken_at=None, assurance="accidental damage only; tail unverified")
+        return ChainReport(
+            intact=True, entries=count, broken_at=None, assurance="accidental damage only; tail unverified"
+        )
     if checkpoint != previous:
-        return ChainReport(intact=False, entries=count, broken_at=count, assurance="the tail does not match the checkpoint")
+        return ChainReport(
+            intact=False, entries=count, broken_at=count, assurance="the tail does not match the checkpoint"
+        )
     return ChainReport(intact=True, entries=count, broken_at=None, assurance="matches the checkpoint")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -30,6 +29,8 @@ from carriage_core.policy import Effect, Policy, digest_of
 from carriage_core.schema import Absent, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from carriage_core.condition import Lookup
     from carriage_core.registry import PolicyRegistry
     from carriage_core.runtime import EvidenceLedger, EvidenceRecord, Moment, RuntimeState
@@ -150,8 +151,10 @@ def judge(
     """
     try:
         return replace(_judge(call, registry, runtime, ledger, moment, spec), registry_digest=registry.digest)
-    except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies; it never lets a call through
-        return denied(call.tool, "internal_fault", f"The monitor failed ({type(fault).__name__}); nothing was executed.")
+    except Exception as fault:  # invariant 11: a fault denies; it never lets a call through  # noqa: BLE001  # invariant 11: a fault denies
+        return denied(
+            call.tool, "internal_fault", f"The monitor failed ({type(fault).__name__}); nothing was executed."
+        )
 
 
 def denied(tool: str, code: str, message: str) -> Verdict:
@@ -169,8 +172,8 @@ def _judge(
 ) -> Verdict:
     try:
         arguments = checked_arguments(call.arguments, spec)
-    except BadArgumentsError as problem:
-        return denied(call.tool, "bad_arguments", f"The call cannot be judged: {problem}.")
+    except BadArgumentsError as bad:
+        return denied(call.tool, "bad_arguments", f"The call cannot be judged: {bad}.")
     digest = argument_digest(arguments)
     if not registry.mediates:
         return Verdict(
@@ -187,7 +190,10 @@ def _judge(
     try:
         actions = [action for binding in bindings for action in binding.actions(arguments)]
     except BadArgumentsError as too_many:
-        return replace(denied(call.tool, "bad_arguments", f"The call cannot be judged: {too_many}."), argument_digest=digest)
+        return replace(
+            denied(call.tool, "bad_arguments", f"The call cannot be judged: {too_many}."),
+            argument_digest=digest,
+        )
     return _judge_actions(call, actions, registry, runtime, ledger, moment, digest)
 
 
@@ -206,9 +212,19 @@ def _binding_problem(
         )
     for binding in bindings:
         if binding.server is not None and binding.server != call.server:
-            return denied(call.tool, "changed_schema", f"The tool {call.tool!r} does not come from the server it is bound to.")
-        if binding.schema_digest is not None and (spec is None or spec.digest != binding.schema_digest.removeprefix("sha256:")):
-            return denied(call.tool, "changed_schema", f"The tool {call.tool!r} does not have the schema it is bound to.")
+            return denied(
+                call.tool,
+                "changed_schema",
+                f"The tool {call.tool!r} does not come from the server it is bound to.",
+            )
+        if binding.schema_digest is not None and (
+            spec is None or spec.digest != binding.schema_digest.removeprefix("sha256:")
+        ):
+            return denied(
+                call.tool,
+                "changed_schema",
+                f"The tool {call.tool!r} does not have the schema it is bound to.",
+            )
     return None
 
 
@@ -336,7 +352,9 @@ def _with_evidence(lookup: Lookup, records: Mapping[str, EvidenceRecord]) -> Loo
 
 def _reason(policy: Policy, lookup: Lookup) -> Reason:
     clause = clause_of(policy)
-    read = sorted(name for name in attributes(policy.where) | attributes(policy.unless) if not name.startswith("evidence."))
+    read = sorted(
+        name for name in attributes(policy.where) | attributes(policy.unless) if not name.startswith("evidence.")
+    )
     lift = "Nothing lifts it."
     if policy.unless is not None:
         sources = sorted({declaration.from_tool for _, declaration in policy.evidence})

@@ -48,7 +48,20 @@ _ID: Final = re.compile(r"[a-z0-9._-]{1,64}")
 WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}(\.[A-Za-z_][A-Za-z0-9_-]{0,63}){0,3}")
 RESERVED_WORDS: Final = frozenset(
-    {"and", "or", "not", "on", "where", "unless", "in", "exists", "like", "startswith", "endswith", "contains"}
+    {
+        "and",
+        "or",
+        "not",
+        "on",
+        "where",
+        "unless",
+        "in",
+        "exists",
+        "like",
+        "startswith",
+        "endswith",
+        "contains",
+    }
     | {"true", "false", "time", "any", "nothing"}
 )
 """Words of the clause grammar; no action, type or one-word attribute may be one of them (but ``time``)."""
@@ -191,7 +204,7 @@ def digest_of(value: object) -> str:
 
 
 def _visible(what: str, text: str) -> None:
-    if not text or len(text) > 256 or hidden_character(text) is not None:  # noqa: PLR2004  # names, not prose
+    if not text or len(text) > 256 or hidden_character(text) is not None:  # names, not prose  # noqa: PLR2004
         raise PolicyError(
             f"{what} must be 1 to 256 visible characters.", mend="remove control and invisible characters."
         )
@@ -234,7 +247,7 @@ class Policy:
     effect: Effect
     text: str
     version: int = 1
-    scope: Scope = Scope()  # noqa: RUF009  # frozen
+    scope: Scope = Scope()  # frozen
     actions: tuple[str, ...] = ()
     object_type: str | None = None
     where: Condition | None = None
@@ -298,7 +311,9 @@ class Policy:
             "object_type": self.object_type,
             "scope": [self.scope.tenant, self.scope.task, self.scope.agent],
             "unless": canonical_condition(self.unless),
-            "valid": [None if bound is None else canonical_value(bound) for bound in (self.valid_from, self.valid_until)],
+            "valid": [
+                None if bound is None else canonical_value(bound) for bound in (self.valid_from, self.valid_until)
+            ],
             "where": canonical_condition(self.where),
         }
 
@@ -314,14 +329,16 @@ def _check_identity(policy: Policy) -> None:
     text = policy.text
     if not text.strip() or text != text.strip() or len(text) > MAX_POLICY_TEXT:
         raise PolicyError(
-            f"text must be 1 to {MAX_POLICY_TEXT} characters without outer blanks.", mend="write the sentence people follow."
+            f"text must be 1 to {MAX_POLICY_TEXT} characters without outer blanks.",
+            mend="write the sentence people follow.",
         )
     # 3.7: user text is one paragraph, so it cannot imitate the capsule's own lines.
     allowed = "" if policy.issuer.kind is IssuerKind.USER else "\n"
     hidden = hidden_character(text, allowed=allowed)
     if hidden is not None:
         raise PolicyError(
-            f"text holds the character U+{ord(hidden):04X}, which readers cannot see.", mend="remove it or write a space."
+            f"text holds the character U+{ord(hidden):04X}, which readers cannot see.",
+            mend="remove it or write a space.",
         )
 
 
@@ -347,7 +364,10 @@ def _check_conditions(policy: Policy) -> None:
     declared = policy.declarations
     for name in sorted(attributes(policy.where) | attributes(policy.unless)):
         if not _ATTRIBUTE.fullmatch(name) or (name in RESERVED_WORDS and name != "time"):
-            raise PolicyError(f"{name!r} is not an attribute.", mend="write object.NAME, action.NAME or evidence.HANDLE.FIELD.")
+            raise PolicyError(
+                f"{name!r} is not an attribute.",
+                mend="write object.NAME, action.NAME or evidence.HANDLE.FIELD.",
+            )
         root, *rest = name.split(".")
         if root == "evidence":
             handle, *names = rest or [""]
@@ -366,14 +386,19 @@ def _check_conditions(policy: Policy) -> None:
     used = {name.split(".")[1] for name in attributes(policy.unless) if name.startswith("evidence.")}
     for handle in declared:
         if handle not in used:
-            raise PolicyError(f"evidence {handle!r} is declared and never read.", mend="use it in unless, or remove it.")
+            raise PolicyError(
+                f"evidence {handle!r} is declared and never read.", mend="use it in unless, or remove it."
+            )
     for literal in (*constants(policy.where), *constants(policy.unless)):
         if isinstance(literal, str):
             # Percent signs and variables are legal in a literal: they only make the *argument* unknown.
-            if hidden_character(literal) is not None or normal(literal.replace("%", "").replace("$", "").replace("~", "")) != (
+            if hidden_character(literal) is not None or normal(
                 literal.replace("%", "").replace("$", "").replace("~", "")
-            ):
-                raise PolicyError(f"the literal {literal!r} is not in normal form.", mend="write it in NFC, without invisible characters.")
+            ) != (literal.replace("%", "").replace("$", "").replace("~", "")):
+                raise PolicyError(
+                    f"the literal {literal!r} is not in normal form.",
+                    mend="write it in NFC, without invisible characters.",
+                )
         elif isinstance(literal, datetime) and literal.tzinfo is None:
             raise PolicyError("a time literal has no zone.", mend="write it as 2026-12-01T16:00:00Z.")
     for comparison in (*comparisons(policy.where), *comparisons(policy.unless)):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -30,7 +30,7 @@ from carriage_core.policy import (
 )
 from carriage_core.registry import PolicyRegistry, near, undefined_attributes
 from carriage_core.schema import Absent, Sort, Value, normal, parse_time
-from carriage_core.yaml_tree import MAX_BYTES, Node, YamlFault, parse
+from carriage_core.yaml_tree import MAX_BYTES, Node, UnclearYamlError, parse
 
 if TYPE_CHECKING:
     import os
@@ -81,7 +81,7 @@ def parse_policy_text(text: str, *, source: str = "<text>") -> PolicyRegistry:
     """
     try:
         root = parse(text)
-    except YamlFault as problem:
+    except UnclearYamlError as problem:
         raise PolicyFileError(source, problem.faults) from None
     reader = _Reader()
     registry = reader.file(root)
@@ -103,7 +103,9 @@ class _Reader:
 
     # -- pieces ----------------------------------------------------------------------------------
 
-    def mapping(self, node: Node, path: str, allowed: tuple[str, ...] | None, required: tuple[str, ...] = ()) -> dict[str, Node]:
+    def mapping(
+        self, node: Node, path: str, allowed: tuple[str, ...] | None, required: tuple[str, ...] = ()
+    ) -> dict[str, Node]:
         if node.kind != "mapping":
             self.fault(node, path, f"a mapping is needed here, not a {node.kind}", "write key: value lines")
             return {}
@@ -112,7 +114,12 @@ class _Reader:
         for key in entries:
             if allowed is not None and key not in allowed:
                 self.faults.append(
-                    Fault(path=_join(path, key), line=lines[key], message=f"unknown key {key!r}", mend=near(key, allowed))
+                    Fault(
+                        path=_join(path, key),
+                        line=lines[key],
+                        message=f"unknown key {key!r}",
+                        mend=near(key, allowed),
+                    )
                 )
         for key in required:
             if key not in entries:
@@ -154,7 +161,12 @@ class _Reader:
             return kind(text)
         except ValueError:
             if text:
-                self.fault(node, path, f"{text!r} is not one of {', '.join(kind)}", near(text, [str(member) for member in kind]))
+                self.fault(
+                    node,
+                    path,
+                    f"{text!r} is not one of {', '.join(kind)}",
+                    near(text, [str(member) for member in kind]),
+                )
             return None
 
     # -- the file --------------------------------------------------------------------------------
@@ -164,10 +176,20 @@ class _Reader:
         version = entries.get("carriage")
         if version is not None and version.value != VERSION:
             # 3.14: an unknown version refuses; its rules may mean something else.
-            self.fault(version, "carriage", f"format version {version.value!r} is not known", "write carriage: 1, or upgrade policy-carriage")
+            self.fault(
+                version,
+                "carriage",
+                f"format version {version.value!r} is not known",
+                "write carriage: 1, or upgrade policy-carriage",
+            )
         default = entries.get("default")
         if default is not None and default.value != "allow":
-            self.fault(default, "default", f"the default {default.value!r} is not supported", "write default: allow, and deny rules for the actions")
+            self.fault(
+                default,
+                "default",
+                f"the default {default.value!r} is not supported",
+                "write default: allow, and deny rules for the actions",
+            )
         bindings = self.bindings(entries["tools"]) if "tools" in entries else ()
         policies = self.policies(entries["policies"], bindings) if "policies" in entries else ()
         if self.faults:
@@ -193,7 +215,16 @@ class _Reader:
         return tuple(found)
 
     def binding(self, tool: str, node: Node, path: str) -> ToolBinding | None:
-        allowed = ("action", "object", "attributes", "arguments", "external", "trusted_evidence", "server", "schema")
+        allowed = (
+            "action",
+            "object",
+            "attributes",
+            "arguments",
+            "external",
+            "trusted_evidence",
+            "server",
+            "schema",
+        )
         entries = self.mapping(node, path, allowed, ("action",))
         if "action" not in entries:
             return None
@@ -201,8 +232,14 @@ class _Reader:
         if action == "none":
             for key in entries:
                 if key not in {"action", "external", "server", "schema"}:
-                    self.fault(entries[key], f"{path}.{key}", "a tool declared harmless has no object and gives no evidence", "name its action instead of none")
-        kind, object_attributes = None, ()
+                    self.fault(
+                        entries[key],
+                        f"{path}.{key}",
+                        "a tool declared harmless has no object and gives no evidence",
+                        "name its action instead of none",
+                    )
+        kind: str | None = None
+        object_attributes: tuple[tuple[str, AttributeSource], ...] = ()
         if "object" in entries:
             kind, object_attributes = self.object_binding(entries["object"], f"{path}.object")
         listed = entries.get("arguments")
@@ -214,16 +251,24 @@ class _Reader:
             external=self.truth(entries["external"], f"{path}.external") if "external" in entries else True,
             object_type=kind,
             object_attributes=object_attributes,
-            action_attributes=self.sources(entries["attributes"], f"{path}.attributes") if "attributes" in entries else (),
+            action_attributes=self.sources(entries["attributes"], f"{path}.attributes")
+            if "attributes" in entries
+            else (),
             arguments=frozenset(self.words(listed, f"{path}.arguments")) if listed is not None else frozenset(),
-            trusted_evidence="trusted_evidence" in entries and self.truth(entries["trusted_evidence"], f"{path}.trusted_evidence"),
+            trusted_evidence="trusted_evidence" in entries
+            and self.truth(entries["trusted_evidence"], f"{path}.trusted_evidence"),
             line=node.line,
         )
 
     def object_binding(self, node: Node, path: str) -> tuple[str | None, tuple[tuple[str, AttributeSource], ...]]:
         entries = self.mapping(node, path, None, ("type",))
         kind = self.text(entries["type"], f"{path}.type") if "type" in entries else None
-        rest = Node(tuple((key, value) for key, value in entries.items() if key != "type"), "mapping", node.line, node.key_lines)
+        rest = Node(
+            tuple((key, value) for key, value in entries.items() if key != "type"),
+            "mapping",
+            node.line,
+            node.key_lines,
+        )
         return kind, self.sources(rest, path)
 
     def sources(self, node: Node, path: str) -> tuple[tuple[str, AttributeSource], ...]:
@@ -240,7 +285,14 @@ class _Reader:
             if ("argument" in parts) == ("constant" in parts):
                 self.fault(entry, inner, "one of argument or constant is needed", "write {argument: NAME}")
             elif "argument" in parts:
-                found.append((name, AttributeSource(argument=self.text(parts["argument"], f"{inner}.argument"), sort=sort or Sort.ANY)))
+                found.append(
+                    (
+                        name,
+                        AttributeSource(
+                            argument=self.text(parts["argument"], f"{inner}.argument"), sort=sort or Sort.ANY
+                        ),
+                    )
+                )
             else:
                 literal = self.literal(parts["constant"], f"{inner}.constant", "")
                 found.append((name, AttributeSource(constant=literal)))
@@ -258,7 +310,12 @@ class _Reader:
 
     def policies(self, node: Node, bindings: tuple[ToolBinding, ...]) -> tuple[Policy, ...]:
         if node.kind != "list" or not node.items:
-            self.fault(node, "policies", "there is no policy, so nothing would be protected", "add at least one policy")
+            self.fault(
+                node,
+                "policies",
+                "there is no policy, so nothing would be protected",
+                "add at least one policy",
+            )
             return ()
         by_tool: dict[str, tuple[ToolBinding, ...]] = {}
         for binding in bindings:
@@ -276,7 +333,12 @@ class _Reader:
             if policy is None or len(self.faults) > before:
                 continue
             if policy.identity in lines:
-                self.fault(entry, f"{path}.id", f"the id {policy.id!r} is used on line {lines[policy.identity]} already", "give each policy its own id")
+                self.fault(
+                    entry,
+                    f"{path}.id",
+                    f"the id {policy.id!r} is used on line {lines[policy.identity]} already",
+                    "give each policy its own id",
+                )
                 continue
             lines[policy.identity] = entry.line
             for fault in undefined_attributes(policy, by_tool):
@@ -287,7 +349,19 @@ class _Reader:
 
     def policy(self, node: Node, path: str) -> Policy | None:
         allowed = (
-            *("id", "issuer", "version", "scope", "subject", "action", "object", "where", "effect", "evidence", "unless"),
+            *(
+                "id",
+                "issuer",
+                "version",
+                "scope",
+                "subject",
+                "action",
+                "object",
+                "where",
+                "effect",
+                "evidence",
+                "unless",
+            ),
             *("priority", "valid_from", "valid_until", "text"),
         )
         entries = self.mapping(node, path, allowed, ("id", "issuer", "effect", "text"))
@@ -295,7 +369,9 @@ class _Reader:
             return None
         issuer = self.issuer(entries["issuer"], f"{path}.issuer")
         effect = self.one_of(entries["effect"], f"{path}.effect", Effect)
-        scope = self.mapping(entries["scope"], f"{path}.scope", ("tenant", "task", "agent")) if "scope" in entries else {}
+        scope = (
+            self.mapping(entries["scope"], f"{path}.scope", ("tenant", "task", "agent")) if "scope" in entries else {}
+        )
         kind, where = self.where(entries, path)
         unless = self.condition(entries["unless"], f"{path}.unless") if "unless" in entries else None
         if issuer is None or effect is None:
@@ -306,7 +382,13 @@ class _Reader:
             effect=effect,
             text=self.text(entries["text"], f"{path}.text").strip(),
             version=self.integer(entries["version"], f"{path}.version") if "version" in entries else 1,
-            scope=Scope(**{name: self.text(value, f"{path}.scope.{name}") for name, value in scope.items() if name in {"tenant", "task", "agent"}}),
+            scope=Scope(
+                **{
+                    name: self.text(value, f"{path}.scope.{name}")
+                    for name, value in scope.items()
+                    if name in {"tenant", "task", "agent"}
+                }
+            ),
             actions=self.words(entries["action"], f"{path}.action") if "action" in entries else (),
             object_type=kind,
             where=where,
@@ -314,7 +396,9 @@ class _Reader:
             evidence=self.evidence(entries["evidence"], f"{path}.evidence") if "evidence" in entries else (),
             priority=self.integer(entries["priority"], f"{path}.priority") if "priority" in entries else 0,
             valid_from=self.instant(entries["valid_from"], f"{path}.valid_from") if "valid_from" in entries else None,
-            valid_until=self.instant(entries["valid_until"], f"{path}.valid_until") if "valid_until" in entries else None,
+            valid_until=self.instant(entries["valid_until"], f"{path}.valid_until")
+            if "valid_until" in entries
+            else None,
         )
 
     def issuer(self, node: Node, path: str) -> Issuer | None:
@@ -352,7 +436,12 @@ class _Reader:
     def comparison(self, attribute: str, entries: dict[str, Node], node: Node, path: str) -> Condition:
         operators = [key for key in entries if key in set(Operator)]
         if len(operators) != 1:
-            self.fault(node, path, f"one comparison is needed, not {len(operators)}", f"write one of {', '.join(Operator)}")
+            self.fault(
+                node,
+                path,
+                f"one comparison is needed, not {len(operators)}",
+                f"write one of {', '.join(Operator)}",
+            )
             return Compare(attribute, Operator.EXISTS)
         operator, value = Operator(operators[0]), entries[operators[0]]
         inner = f"{path}.{operator}"
@@ -363,7 +452,11 @@ class _Reader:
             if value.kind != "list" or not value.items:
                 self.fault(value, inner, "in needs a list of at least one literal", "write [a, b]")
                 return Compare(attribute, Operator.EXISTS)
-            return Compare(attribute, operator, tuple(self.literal(item, f"{inner}[{index}]", attribute) for index, item in enumerate(value.items)))
+            return Compare(
+                attribute,
+                operator,
+                tuple(self.literal(item, f"{inner}[{index}]", attribute) for index, item in enumerate(value.items)),
+            )
         try:
             return Compare(attribute, operator, self.operand(value, inner, attribute))
         except PolicyError as problem:
@@ -382,7 +475,7 @@ class _Reader:
             self.fault(node, path, "a literal is needed here", "write text in quotes, a number, true or false")
             return ""
         if attribute in _TIME_ATTRIBUTES:
-            return self.instant(node, path) or datetime.min
+            return self.instant(node, path) or datetime.min.replace(tzinfo=UTC)
         if isinstance(raw, str):
             return raw  # the policy checks that it is in normal form
         value = normal(raw)
@@ -398,7 +491,12 @@ class _Reader:
             rest = {key: value for key, value in entries.items() if key != "attr"}
             return self.comparison(self.text(entries["attr"], f"{path}.attr"), rest, node, path)
         if len(groups) != 1 or len(entries) != 1:
-            self.fault(node, path, "one of all, any, not or attr is needed", "write {attr: NAME, eq: VALUE} or all: [...]")
+            self.fault(
+                node,
+                path,
+                "one of all, any, not or attr is needed",
+                "write {attr: NAME, eq: VALUE} or all: [...]",
+            )
             return None
         group = groups[0]
         inner = entries[group]
@@ -418,7 +516,12 @@ class _Reader:
         found: list[tuple[str, EvidenceDeclaration]] = []
         for handle, entry in self.mapping(node, path, None).items():
             inner = _join(path, handle)
-            entries = self.mapping(entry, inner, ("from_tool", "key", "fields", "expires", "single_use"), ("from_tool", "key", "fields"))
+            entries = self.mapping(
+                entry,
+                inner,
+                ("from_tool", "key", "fields", "expires", "single_use"),
+                ("from_tool", "key", "fields"),
+            )
             if not {"from_tool", "key", "fields"} <= set(entries):
                 continue
             fields = self.fields(entries["fields"], f"{inner}.fields")
@@ -427,7 +530,9 @@ class _Reader:
                     from_tool=self.text(entries["from_tool"], f"{inner}.from_tool"),
                     key=self.words(entries["key"], f"{inner}.key"),
                     fields=fields,
-                    expires_seconds=self.duration(entries["expires"], f"{inner}.expires") if "expires" in entries else None,
+                    expires_seconds=self.duration(entries["expires"], f"{inner}.expires")
+                    if "expires" in entries
+                    else None,
                     single_use="single_use" in entries and self.truth(entries["single_use"], f"{inner}.single_use"),
                 )
             except CarriageError as problem:
@@ -442,11 +547,21 @@ class _Reader:
             inner = _join(path, name)
             entries = self.mapping(entry, inner, ("argument", "result"))
             if len(entries) != 1:
-                self.fault(entry, inner, "one of argument or result is needed", "write {argument: NAME} or {result: NAME}")
+                self.fault(
+                    entry,
+                    inner,
+                    "one of argument or result is needed",
+                    "write {argument: NAME} or {result: NAME}",
+                )
                 continue
             origin, value = next(iter(entries.items()))
             if origin in set(FieldOrigin):
-                found.append((name, FieldSource(origin=FieldOrigin(origin), path=self.text(value, f"{inner}.{origin}"))))
+                found.append(
+                    (
+                        name,
+                        FieldSource(origin=FieldOrigin(origin), path=self.text(value, f"{inner}.{origin}")),
+                    )
+                )
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
     def duration(self, node: Node, path: str) -> int:

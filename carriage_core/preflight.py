@@ -33,6 +33,7 @@ class Assembly:
         candidate_tokens: The data before it was cut, for rho.
         fixed_tokens: System text, tool schemas and request beside `Budget.fixed`.
         imitations: Marker look-alikes in the data.
+        window: The model's own window where the adapter knows it; the smaller of it and the plane's counts.
     """
 
     capsule: ControlCapsule
@@ -42,6 +43,7 @@ class Assembly:
     candidate_tokens: int
     fixed_tokens: int = 0
     imitations: int = 0
+    window: int | None = None
 
 
 def fit_capsule(
@@ -104,17 +106,18 @@ def check_window(assembly: Assembly, budget: Budget) -> None:
         ControlOverloadError: They do not; `numbers.reason` is ``window``.
     """
     needed = assembly.capsule.tokens + assembly.fixed_tokens + assembly.data_tokens
-    if needed <= budget.effective:
+    available = budget.effective(assembly.window)
+    if needed <= available:
         return
     raise ControlOverloadError(
         OverloadNumbers(
             reason="window",
             needed=needed,
-            available=budget.effective,
+            available=available,
             policies=len(assembly.capsule.policies),
             tier_tokens=((assembly.capsule.tier.value, assembly.capsule.tokens),),
             control_budget=budget.control,
-            window=budget.window,
+            window=budget.window_within(assembly.window),
             reserved_output=budget.reserved_output,
             fixed=budget.fixed + assembly.fixed_tokens,
             data=assembly.data_tokens,

@@ -8,8 +8,7 @@ so what a decision costs does not grow with policies that cannot match.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +18,7 @@ from carriage_core.errors import EmptyRegistryError, Fault, PolicyError, Provena
 from carriage_core.policy import ANY_ACTION, Policy, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from carriage_core.policy import Issuer
 
@@ -45,12 +44,14 @@ class PolicyRegistry:
         bindings: All bindings of each tool; where several name a tool, all apply (DESIGN 3.1).
         versions: Newest version and digest ever admitted for each identity, withdrawn ones included.
         digest: SHA-256 over policies and bindings.
+        operator_digest: The same without bindings an adapter shipped; what a saved agent is found by.
     """
 
     policies: tuple[Policy, ...]
     bindings: Mapping[str, tuple[ToolBinding, ...]]
     versions: Mapping[Identity, tuple[int, str]]
     digest: str
+    operator_digest: str
     _index: Mapping[str, Mapping[str | None, tuple[Policy, ...]]] = field(repr=False, compare=False)
 
     @classmethod
@@ -95,13 +96,8 @@ class PolicyRegistry:
             policies=ordered,
             bindings=MappingProxyType(by_tool),
             versions=MappingProxyType(seen),
-            digest="sha256:"
-            + digest_of(
-                {
-                    "bindings": [binding.canonical() for name in sorted(by_tool) for binding in by_tool[name]],
-                    "policies": [policy.digest for policy in ordered],
-                }
-            ),
+            digest=_digest(ordered, by_tool, shipped=True),
+            operator_digest=_digest(ordered, by_tool, shipped=False),
             _index=_indexed(ordered),
         )
 
@@ -137,13 +133,17 @@ class PolicyRegistry:
         """
         if by != policy.issuer:
             raise ProvenanceError(
-                f"{by.kind} {by.name!r} cannot issue policy {policy.id!r} of {policy.issuer.kind} {policy.issuer.name!r}.",
+                f"{by.kind} {by.name!r} cannot issue policy {policy.id!r}: "
+                f"it belongs to {policy.issuer.kind} {policy.issuer.name!r}.",
                 mend="let its own issuer admit it.",
             )
         kept = tuple(other for other in self.policies if other.identity != policy.identity)
         known = self.versions.get(policy.identity)
         if known is not None and policy.version < known[0]:
-            raise PolicyError(f"version {policy.version} of {policy.id!r} is older than {known[0]}.", mend="raise the version.")
+            raise PolicyError(
+                f"version {policy.version} of {policy.id!r} is older than {known[0]}.",
+                mend="raise the version.",
+            )
         if known == (policy.version, policy.digest) and len(kept) == len(self.policies):
             raise PolicyError(f"version {policy.version} of {policy.id!r} was withdrawn.", mend="raise the version.")
         return self._snapshot((*kept, policy), self._all_bindings(), self.versions)
@@ -157,12 +157,18 @@ class PolicyRegistry:
             EmptyRegistryError: It was the last one.
         """
         if identity[:2] != (by.kind.value, by.name):
-            raise ProvenanceError(f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it.")
+            raise ProvenanceError(
+                f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it."
+            )
         kept = tuple(policy for policy in self.policies if policy.identity != identity)
         if len(kept) == len(self.policies):
-            raise PolicyError(f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies.")
+            raise PolicyError(
+                f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies."
+            )
         if not kept:
-            raise EmptyRegistryError(f"{identity[3]!r} is the last policy.", mend="use a plane made with unsafe_empty() instead.")
+            raise EmptyRegistryError(
+                f"{identity[3]!r} is the last policy.", mend="use a plane made with unsafe_empty() instead."
+            )
         return self._snapshot(kept, self._all_bindings(), self.versions)
 
     def with_bindings(self, bindings: Iterable[ToolBinding]) -> PolicyRegistry:
@@ -170,11 +176,18 @@ class PolicyRegistry:
 
         A tool that is already bound keeps its bindings; a shipped one never loosens an operator's.
         """
-        fresh = tuple(binding for binding in bindings if binding.tool not in self.bindings)
+        fresh = tuple(replace(binding, shipped=True) for binding in bindings if binding.tool not in self.bindings)
         return self._snapshot(self.policies, (*self._all_bindings(), *fresh), self.versions) if fresh else self
 
     def _all_bindings(self) -> tuple[ToolBinding, ...]:
         return tuple(binding for bindings in self.bindings.values() for binding in bindings)
+
+
+def _digest(policies: tuple[Policy, ...], by_tool: Mapping[str, tuple[ToolBinding, ...]], *, shipped: bool) -> str:
+    bindings = [
+        binding.canonical() for name in sorted(by_tool) for binding in by_tool[name] if shipped or not binding.shipped
+    ]
+    return "sha256:" + digest_of({"bindings": bindings, "policies": [policy.digest for policy in policies]})
 
 
 def _by_tool(bindings: tuple[ToolBinding, ...]) -> dict[str, tuple[ToolBinding, ...]]:
@@ -199,7 +212,10 @@ def _newest(policies: tuple[Policy, ...], versions: Mapping[Identity, tuple[int,
         )
         if clash:
             # 3.2: the same version with another digest is an error, whichever came first.
-            raise PolicyError(f"version {policy.version} of {policy.id!r} already says something else.", mend="raise the version.")
+            raise PolicyError(
+                f"version {policy.version} of {policy.id!r} already says something else.",
+                mend="raise the version.",
+            )
         if other is None or policy.version > other.version:
             newest[policy.identity] = policy
     return tuple(newest.values())
@@ -223,31 +239,50 @@ def undefined_attributes(policy: Policy, bindings: Mapping[str, tuple[ToolBindin
     if not policy.mediated:
         return ()
     every = [binding for group in bindings.values() for binding in group if binding.action is not None]
-    known_actions = {binding.action for binding in every if binding.action is not None}
-    faults: list[Fault] = []
-    for action in policy.actions:
-        if action not in {*known_actions, ANY_ACTION}:
-            faults.append(Fault(path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known_actions)))
-    if faults:
-        return tuple(faults)
-    governed = [binding for binding in every if policy.actions == (ANY_ACTION,) or binding.action in policy.actions]
-    types = {binding.object_type for binding in governed if binding.object_type is not None}
-    untyped = any(binding.object_type is None for binding in governed)
-    if policy.object_type is not None and policy.object_type not in types and not untyped:
-        message = f"no tool bound to {' or '.join(policy.actions)} acts on a {policy.object_type!r}"
-        return (Fault(path="object.type", message=message, mend=near(policy.object_type, types)),)
-    matching = [binding for binding in governed if policy.object_type in {None, binding.object_type} or binding.object_type is None]
+    wild = policy.actions == (ANY_ACTION,)
+    governed = [binding for binding in every if wild or binding.action in policy.actions]
+    # One kind of fault at a time: with the action misspelt, the attributes mean nothing yet.
+    for faults in (_action_faults(policy, every), _type_faults(policy, governed)):
+        if faults:
+            return tuple(faults)
+    evidence = (
+        fault
+        for handle, declaration in policy.evidence
+        for fault in _evidence_faults(handle, declaration.from_tool, policy, bindings)
+    )
+    return (*_name_faults(policy, governed), *evidence)
+
+
+def _action_faults(policy: Policy, every: list[ToolBinding]) -> list[Fault]:
+    known = {binding.action for binding in every if binding.action is not None}
+    return [
+        Fault(path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known))
+        for action in policy.actions
+        if action not in {*known, ANY_ACTION}
+    ]
+
+
+def _type_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
+    known = {binding.object_type for binding in governed}
+    if policy.object_type is None or policy.object_type in known or None in known:
+        return []
+    message = f"no tool bound to {' or '.join(policy.actions)} acts on a {policy.object_type!r}"
+    types = {kind for kind in known if kind is not None}
+    return [Fault(path="object.type", message=message, mend=near(policy.object_type, types))]
+
+
+def _name_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
     defined = set(ALWAYS_DEFINED)
-    for binding in matching:
-        defined |= {f"object.{name}" for name, _ in binding.object_attributes}
-        defined |= {f"action.{name}" for name, _ in binding.action_attributes}
-    for where, condition in (("where", policy.where), ("unless", policy.unless)):
-        for name in sorted(attributes(condition)):
-            if not name.startswith("evidence.") and name not in defined:
-                faults.append(Fault(path=where, message=f"the attribute {name!r} is not defined", mend=near(name, defined)))
-    for handle, declaration in policy.evidence:
-        faults.extend(_evidence_faults(handle, declaration.from_tool, policy, bindings))
-    return tuple(faults)
+    for binding in governed:
+        if policy.object_type in {None, binding.object_type} or binding.object_type is None:
+            defined |= {f"object.{name}" for name, _ in binding.object_attributes}
+            defined |= {f"action.{name}" for name, _ in binding.action_attributes}
+    return [
+        Fault(path=place, message=f"the attribute {name!r} is not defined", mend=near(name, defined))
+        for place, condition in (("where", policy.where), ("unless", policy.unless))
+        for name in sorted(attributes(condition))
+        if not name.startswith("evidence.") and name not in defined
+    ]
 
 
 def _evidence_faults(
@@ -256,7 +291,11 @@ def _evidence_faults(
     path = f"evidence.{handle}"
     bound = bindings.get(tool, ())
     if not bound:
-        yield Fault(path=f"{path}.from_tool", message=f"the tool {tool!r} is not bound", mend=near(tool, set(bindings)))
+        yield Fault(
+            path=f"{path}.from_tool",
+            message=f"the tool {tool!r} is not bound",
+            mend=near(tool, set(bindings)),
+        )
         return
     if not any(binding.trusted_evidence for binding in bound):
         yield Fault(

@@ -165,7 +165,9 @@ class EvidenceLedger:
             filed[key] = record
             return record
 
-    def forget(self, declaration: EvidenceDeclaration, *, arguments: Mapping[str, object], runtime: RuntimeState) -> None:
+    def forget(
+        self, declaration: EvidenceDeclaration, *, arguments: Mapping[str, object], runtime: RuntimeState
+    ) -> None:
         """Remove the record of a key, because its tool has just failed and the old answer no longer counts."""
         fields = {
             name: _at(arguments, source.path)
@@ -175,7 +177,9 @@ class EvidenceLedger:
         with self._lock:
             self._records.get(declaration.digest, {}).pop(self._key(declaration, fields, runtime), None)
 
-    def live(self, declaration: EvidenceDeclaration, *, runtime: RuntimeState, moment: Moment) -> tuple[EvidenceRecord, ...]:
+    def live(
+        self, declaration: EvidenceDeclaration, *, runtime: RuntimeState, moment: Moment
+    ) -> tuple[EvidenceRecord, ...]:
         """List the records a decision may use: live, unspent, and of the same tenant, task and chain."""
         with self._lock:
             filed = self._records.get(declaration.digest)
@@ -191,7 +195,9 @@ class EvidenceLedger:
         """File a confirmation of the call with that digest; good for one execution within `life`."""
         with self._lock:
             self._count += 1
-            approval = Approval(id=f"approval-{self._count}", call_digest=call_digest, by=by, expires_at=moment.now + life)
+            approval = Approval(
+                id=f"approval-{self._count}", call_digest=call_digest, by=by, expires_at=moment.now + life
+            )
             self._approvals[call_digest] = approval
             return approval
 
@@ -225,7 +231,10 @@ class EvidenceLedger:
         values = (fields.get(name, Absent.MISSING) for name in declaration.key)
         return (
             runtime,
-            *(value if isinstance(value, Absent) else (type(value).__name__, str(canonical_value(value))) for value in values),
+            *(
+                value if isinstance(value, Absent) else (type(value).__name__, str(canonical_value(value)))
+                for value in values
+            ),
         )
 
 

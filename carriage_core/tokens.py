@@ -91,7 +91,7 @@ def _load(encoding: str) -> tiktoken.Encoding:
     if encoding not in known:
         raise ControlError(f"tiktoken has no encoding {encoding!r}.", mend=f"use one of {', '.join(known)}.")
     try:
-        with _bundled_cache():
+        with _BundledCache():
             return tiktoken.get_encoding(encoding)
     except Exception as problem:
         raise ControlError(
@@ -100,7 +100,7 @@ def _load(encoding: str) -> tiktoken.Encoding:
         ) from problem
 
 
-class _bundled_cache:  # noqa: N801  # a context manager used like a function
+class _BundledCache:
     """Point tiktoken at the files litellm ships, while loading, if the user has set no cache of their own."""
 
     def __enter__(self) -> None:
@@ -142,10 +142,12 @@ def counted(counter: TokenCounter, text: str) -> int:
         tokens = counter.count(text)
     except Exception as problem:
         raise ControlError(
-            f"the token counter {counter.name} failed ({type(problem).__name__}).", mend="use another counter."
+            f"the token counter {counter.name} failed ({type(problem).__name__}).",
+            mend="use another counter.",
         ) from problem
     if not isinstance(tokens, int) or tokens < 0 or (tokens == 0 and text != ""):
         raise ControlError(
-            f"the token counter {counter.name} answered {tokens!r} for non-empty text.", mend="use another counter."
+            f"the token counter {counter.name} answered {tokens!r} for non-empty text.",
+            mend="use another counter.",
         )
     return tokens

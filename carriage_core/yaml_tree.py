@@ -15,8 +15,15 @@ from typing import Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
-from ruamel.yaml.events import AliasEvent, DocumentStartEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent
+from ruamel.yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingStartEvent,
+    ScalarEvent,
+    SequenceStartEvent,
+)
 from ruamel.yaml.nodes import MappingNode, ScalarNode, SequenceNode
+from ruamel.yaml.nodes import Node as YamlNode
 
 from carriage_core.errors import Fault
 
@@ -46,7 +53,7 @@ class Node:
         return self.value if self.kind == "list" else ()  # type: ignore[return-value]
 
 
-class YamlFault(ValueError):  # noqa: N818  # the faults are the news, this only carries them
+class UnclearYamlError(ValueError):  # the faults are the news, this only carries them
     """A text that cannot be read as one unambiguous tree."""
 
     def __init__(self, faults: list[Fault]) -> None:
@@ -66,24 +73,33 @@ def parse(text: str) -> Node:
     """Read one document.
 
     Raises:
-        YamlFault: With every fault found; at least one.
+        UnclearYamlError: With every fault found; at least one.
     """
     faults = _event_faults(text)
     if faults:
-        raise YamlFault(faults)
+        raise UnclearYamlError(faults)
     root = _yaml().compose(text)
     if root is None:
-        raise YamlFault([Fault(path="", line=1, message="the file is empty", mend="write at least carriage: 1 and one policy")])
+        raise UnclearYamlError(
+            [
+                Fault(
+                    path="",
+                    line=1,
+                    message="the file is empty",
+                    mend="write at least carriage: 1 and one policy",
+                )
+            ]
+        )
     found: list[Fault] = []
     tree = _node(root, "", found, 0)
     if found:
-        raise YamlFault(found)
+        raise UnclearYamlError(found)
     return tree
 
 
 def _yaml() -> YAML:
     yaml = YAML(typ="safe", pure=True)
-    yaml.version = (1, 2)  # type: ignore[assignment]
+    yaml.version = (1, 2)
     yaml.allow_duplicate_keys = True  # reported here, with their lines
     return yaml
 
@@ -134,8 +150,8 @@ def _tagged(event: object) -> bool:
     return tag is not None and str(tag) not in {"None", ""}
 
 
-def _node(node: object, path: str, faults: list[Fault], depth: int) -> Node:
-    line = int(getattr(node, "start_mark").line) + 1  # noqa: B009  # an untyped library object
+def _node(node: YamlNode, path: str, faults: list[Fault], depth: int) -> Node:
+    line = int(node.start_mark.line) + 1
     if isinstance(node, ScalarNode):
         return Node(_scalar(node, path, line, faults), "scalar", line)
     if isinstance(node, SequenceNode):
@@ -153,7 +169,14 @@ def _node(node: object, path: str, faults: list[Fault], depth: int) -> Node:
         if key == "<<":
             faults.append(Fault(path=inner, line=key_line, message="merge keys are off", mend="write the entries out"))
         elif key in entries:
-            faults.append(Fault(path=inner, line=key_line, message=f"the key {key!r} occurs twice", mend="keep one of them"))
+            faults.append(
+                Fault(
+                    path=inner,
+                    line=key_line,
+                    message=f"the key {key!r} occurs twice",
+                    mend="keep one of them",
+                )
+            )
         entries[key] = _node(value_node, inner, faults, depth + 1)
         lines.append((key, key_line))
     return Node(tuple(entries.items()), "mapping", line, tuple(lines))
@@ -173,7 +196,14 @@ def _scalar(node: ScalarNode, path: str, line: int, faults: list[Fault]) -> Scal
         return Decimal(text)
     if text.casefold() in _SWITCH:
         mend = f'write true or false, or "{text}" in quotes for the text'
-        faults.append(Fault(path=path, line=line, message=f"{text} is a truth value to some readers and text to others", mend=mend))
+        faults.append(
+            Fault(
+                path=path,
+                line=line,
+                message=f"{text} is a truth value to some readers and text to others",
+                mend=mend,
+            )
+        )
     elif _NUMBERISH.fullmatch(text) and not _DATE.fullmatch(text):
         mend = f'write "{text}" in quotes for the text, or the number in plain digits without trailing zeros'
         faults.append(Fault(path=path, line=line, message=f"{text} is not one number to all readers", mend=mend))

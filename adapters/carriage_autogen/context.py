@@ -14,7 +14,6 @@ from autogen_core import Component
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, LLMMessage, SystemMessage, UserMessage
 from pydantic import BaseModel
-from typing_extensions import Self
 
 from carriage_autogen.meter import MESSAGE_OVERHEAD, Meter
 from carriage_autogen.window import latest
@@ -22,6 +21,7 @@ from carriage_core import Assembly, ControlPlane, find_plane
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Self
 
 DEMOTED_SOURCE: Final = "history"
 """Source of a user message that was stored as a system message."""
@@ -70,11 +70,11 @@ class ControlBufferedChatCompletionContext(
             raise ValueError("buffer_size must be greater than 0.")
         self._buffer_size = buffer_size
         self._control = control
-        self._meter = Meter(control)
+        self._meter = Meter(control, demotion_note=DEMOTED_NOTE)
         self._head_texts = tuple(
             message.content for message in initial_messages or () if isinstance(message, SystemMessage)
         )
-        self._head_tokens = sum(control.count(text) for text in self._head_texts)
+        self._head_tokens = control.count("".join(f"\n\n{text}" for text in self._head_texts))
 
     @property
     def control(self) -> ControlPlane:
@@ -105,7 +105,7 @@ class ControlBufferedChatCompletionContext(
                 capsule=capsule,
                 message=head,
                 offset=0,
-                data_tokens=self._meter.tokens_of(data) if window.mended or window.has_system else window.tokens,
+                data_tokens=window.tokens,
                 candidate_tokens=self._meter.tokens(),
                 fixed_tokens=self._head_tokens + (MESSAGE_OVERHEAD if head else 0),
                 imitations=window.imitations,

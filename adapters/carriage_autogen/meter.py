@@ -27,11 +27,11 @@ IMAGE_TOKENS: Final = 2_000
 """An upper bound for one image at the providers' default sizes."""
 
 
-def _texts(message: LLMMessage) -> Iterator[str | int]:
+def _texts(message: LLMMessage, note: str) -> Iterator[str | int]:
     """Yield the texts a message puts before the model, and token sizes of what is not text."""
     match message:
         case SystemMessage():
-            yield message.content
+            yield note + message.content
         case UserMessage(content=str() as text):
             yield text
         case UserMessage(content=parts):
@@ -60,9 +60,10 @@ class Meter:
         newest_user: Index of the newest user message, or -1.
     """
 
-    def __init__(self, control: ControlPlane) -> None:
-        """Count in the tokens of `control`."""
+    def __init__(self, control: ControlPlane, *, demotion_note: str = "") -> None:
+        """Count in the tokens of `control`; a system message is sent as data, behind `demotion_note`."""
         self._control = control
+        self._note = demotion_note
         self._reset()
 
     def _reset(self) -> None:
@@ -70,6 +71,7 @@ class Meter:
         self._imitations: list[int] = [0]
         self._systems: list[int] = []
         self._last: LLMMessage | None = None
+        self._list: Sequence[LLMMessage] | None = None
         self.rounds = Rounds()
         self.newest_user = -1
 
@@ -80,8 +82,10 @@ class Meter:
             ControlError: The token counter failed; no call may be made on a guess.
         """
         known = len(self._totals) - 1
-        if known > len(messages) or (known and messages[known - 1] is not self._last):
+        # `clear` and `load_state` put another list in place; the same list only grows.
+        if messages is not self._list or known > len(messages) or (known and messages[known - 1] is not self._last):
             self._reset()
+            self._list = messages
             known = 0
         for index in range(known, len(messages)):
             message = messages[index]
@@ -97,7 +101,7 @@ class Meter:
 
     def _measure(self, message: LLMMessage) -> tuple[int, int]:
         tokens, imitations = MESSAGE_OVERHEAD, 0
-        for text in _texts(message):
+        for text in _texts(message, self._note):
             if isinstance(text, int):
                 tokens += text
             else:

@@ -11,7 +11,6 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from autogen_core import FunctionCall
 from autogen_core.models import (
     AssistantMessage,
     FunctionExecutionResult,
@@ -21,6 +20,8 @@ from autogen_core.models import (
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from autogen_core import FunctionCall
 
 NO_RESULT: Final = "No result was recorded for this call; its outcome is unknown."
 
@@ -82,10 +83,7 @@ def mended(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     A result away from its call goes back to it. A call without a result anywhere gets one that says the outcome is
     unknown, unless the window ends with it. A result without a call is left out: nothing refers to it.
     """
-    strays: dict[str, FunctionExecutionResult] = {}
-    for message in messages:
-        if isinstance(message, FunctionExecutionResultMessage):
-            strays |= {result.call_id: result for result in message.content if result.call_id}
+    strays = _strays(messages)
     out: list[LLMMessage] = []
     index = 0
     while index < len(messages):
@@ -120,6 +118,24 @@ def mended(messages: Sequence[LLMMessage]) -> list[LLMMessage]:
     return out
 
 
+def _strays(messages: Sequence[LLMMessage]) -> dict[str, FunctionExecutionResult]:
+    """Find results that no call right before them claims; ids repeat, so a claimed result must not answer again."""
+    strays: dict[str, FunctionExecutionResult] = {}
+    waiting: Counter[str] = Counter()
+    for message in messages:
+        if not isinstance(message, FunctionExecutionResultMessage):
+            waiting = Counter(call.id for call in calls_of(message))
+            continue
+        for result in message.content:
+            if waiting[result.call_id] > 0:
+                waiting[result.call_id] -= 1
+            elif result.call_id:
+                strays[result.call_id] = result
+    return strays
+
+
 def _answer(call: FunctionCall, strays: dict[str, FunctionExecutionResult]) -> FunctionExecutionResult:
     found = strays.get(call.id)
-    return found or FunctionExecutionResult(content=NO_RESULT, name=call.name, call_id=call.id, is_error=True)
+    if found is not None and found.name in {"", call.name}:
+        return strays.pop(call.id)
+    return FunctionExecutionResult(content=NO_RESULT, name=call.name, call_id=call.id, is_error=True)

@@ -22,17 +22,15 @@ class Window:
 
     Attributes:
         messages: A new list of the stored objects, or of mended ones where a round was broken.
-        tokens: Size of the stored messages it came from, in the meter's tokens.
+        tokens: Its size, in the meter's tokens.
         imitations: Marker look-alikes in it.
         has_system: Whether a system message is among them.
-        mended: Whether it holds messages that are not stored ones.
     """
 
     messages: list[LLMMessage]
     tokens: int
     imitations: int
     has_system: bool
-    mended: bool
 
 
 def latest(messages: Sequence[LLMMessage], meter: Meter, *, count: int, budget: int) -> Window:
@@ -44,9 +42,19 @@ def latest(messages: Sequence[LLMMessage], meter: Meter, *, count: int, budget: 
     """
     end = len(messages)
     if not end:
-        return Window(messages=[], tokens=0, imitations=0, has_system=False, mended=False)
+        return Window(messages=[], tokens=0, imitations=0, has_system=False)
     newest = last_round(messages)
     start = min(round_start(messages, max(0, end - count)), newest)
+    room = budget
+    while True:
+        window, start = _cut(messages, meter, start=start, newest=newest, budget=room)
+        if window.tokens <= budget or start == newest:
+            return window
+        room -= window.tokens - budget  # mending added more than the cut left room for
+
+
+def _cut(messages: Sequence[LLMMessage], meter: Meter, *, start: int, newest: int, budget: int) -> tuple[Window, int]:
+    """Cut at `start`, or later where tokens force it; returns where it cut as well."""
     kept: int | None = None
     if meter.tokens(start) > budget:
         cut = min(round_start(messages, max(start, meter.start_within(budget))), newest)
@@ -56,15 +64,12 @@ def latest(messages: Sequence[LLMMessage], meter: Meter, *, count: int, budget: 
             cut = min(round_start(messages, max(cut, meter.start_within(room))), newest)
         start = cut
     chosen = list(messages[start:])
-    broken = not meter.rounds.whole_from(start)
-    if broken:
+    tokens, imitations = meter.tokens(start), meter.imitations(start)
+    if not meter.rounds.whole_from(start):
         chosen = mended(chosen)
+        tokens = meter.tokens_of(chosen)
     if kept is not None:
         chosen.insert(0, messages[kept])
-    return Window(
-        messages=chosen,
-        tokens=meter.tokens(start) + (0 if kept is None else meter.tokens(kept, kept + 1)),
-        imitations=meter.imitations(start) + (0 if kept is None else meter.imitations(kept, kept + 1)),
-        has_system=meter.has_system(start),
-        mended=broken,
-    )
+        tokens += meter.tokens(kept, kept + 1)
+        imitations += meter.imitations(kept, kept + 1)
+    return Window(messages=chosen, tokens=tokens, imitations=imitations, has_system=meter.has_system(start)), start

@@ -24,12 +24,12 @@ from autogen_core.tools import (
     Workbench,
 )
 from pydantic import BaseModel, ValidationError
-from typing_extensions import Self
 
 from carriage_core import CarriageError, ControlPlane, Decision, Settlement, find_plane
 
 if TYPE_CHECKING:
     from types import TracebackType
+    from typing import Self
 
 type AnyTool = BaseTool[Any, Any] | Callable[..., Any]
 
@@ -50,7 +50,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
     they become text. It is a `StaticStreamWorkbench` because that is the only class AssistantAgent streams from.
     """
 
-    component_config_schema = GuardedWorkbenchConfig
+    component_config_schema = GuardedWorkbenchConfig  # type: ignore[assignment]  # its own schema, by design
     component_provider_override = "carriage_autogen.GuardedWorkbench"
 
     def __init__(
@@ -98,7 +98,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
                 f"Bind each to its action; for a harmless one add under tools: {lines}",
                 stacklevel=3,
             )
-        self._listed, self._owners, self._fault = schemas, owners, None
+        self._listed, self._owners = schemas, owners
 
     @override
     async def list_tools(self) -> list[ToolSchema]:
@@ -118,6 +118,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
                     owners.setdefault(schema["name"], inner)
             if schemas != self._listed:
                 self._learn(schemas, owners)
+            self._fault = None
         except Exception as fault:
             if self._listed is None:
                 raise
@@ -158,8 +159,11 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         try:
             problem, judged = self._validated(name, arguments or {})
             decision = self._control.authorize(name, judged, call_id=call_id)
-        except Exception as fault:  # noqa: BLE001  # invariant 11: a fault is a denial
-            yield _error(name, f"POLICY_DENIED internal_fault: the guard failed ({type(fault).__name__}); not executed.")
+        except Exception as fault:  # invariant 11: a fault is a denial  # noqa: BLE001  # invariant 11: a fault denies
+            yield _error(
+                name,
+                f"POLICY_DENIED internal_fault: the guard failed ({type(fault).__name__}); not executed.",
+            )
             return
         if not decision.allowed:
             yield _error(name, decision.refusal)
@@ -172,7 +176,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
             with run:
                 async for event in self._execute(run, token):
                     yield event
-        except Exception as fault:  # noqa: BLE001  # the agent would hang; the run settled what happened
+        except Exception as fault:  # the agent would hang; the run settled what happened  # noqa: BLE001  # invariant 11: a fault denies
             yield _error(name, f"{type(fault).__name__} while the tool ran; its outcome is unknown.")
             return
         yield run.result(name)
@@ -182,10 +186,19 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         tool = self._by_name.get(name)
         if tool is None:
             return None, arguments
+        kind = tool.args_type()
         try:
-            validated = tool.args_type().model_validate(dict(arguments)).model_dump(mode="json")
+            model = kind.model_validate(dict(arguments))
+            validated = model.model_dump(mode="json", by_alias=True)
+            # The tool validates once more; what it then sees must be what was judged.
+            stable = kind.model_validate(validated) == model
         except ValidationError as problem:
-            return f"The arguments do not fit the tool's schema: {problem.error_count()} errors; not executed.", arguments
+            return (
+                f"The arguments do not fit the tool's schema: {problem.error_count()} errors; not executed.",
+                arguments,
+            )
+        if not stable:
+            return "The tool's arguments change when they are validated again; not executed.", arguments
         # Undeclared keys are for the monitor to see and deny; pydantic would drop them.
         return None, validated if set(arguments) <= set(validated) else arguments
 
@@ -209,7 +222,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
                 future = asyncio.ensure_future(tool.run_json(arguments, token, call_id=call.call_id))
                 token.link_future(future)
                 value = await future
-        except Exception as problem:  # noqa: BLE001  # as the native workbench does: errors are the model's to read
+        except Exception as problem:  # as the native workbench does: errors are the model's to read  # noqa: BLE001  # invariant 11: a fault denies
             run.failed(self._format_errors(problem))
             return
         run.returned(value, tool.return_value_as_string(value))
@@ -221,7 +234,9 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
             run.not_started(f"Tool {call.tool} not found.")
             return
         result: ToolResult | None = None
-        if isinstance(owner, StaticStreamWorkbench) and not owner._tool_overrides:  # noqa: SLF001  # renamed tools are "not found" in its stream
+        # Renamed tools are "not found" in the native stream; AutoGen 0.6.2 has no renaming.
+        renamed = bool(getattr(owner, "_tool_overrides", None))
+        if isinstance(owner, StaticStreamWorkbench) and not renamed:
             async for event in owner.call_tool_stream(call.tool, arguments, token, call.call_id):
                 if isinstance(event, ToolResult):
                     result = event
@@ -301,14 +316,18 @@ class _Run:
         cancelled = isinstance(problem, asyncio.CancelledError)
         if problem is not None:
             self._settlement, self._value = Settlement.UNKNOWN, None
-        self._control.settle(self.decision, self._settlement, self._value)
         # A cancelled token cancels the tool's future, not this task: that is a result to report. A cancelled
-        # task is the caller's own business and goes on.
+        # task is the caller's own business and goes on, whatever the log can or cannot do.
         task = asyncio.current_task()
-        if cancelled and task is not None and not task.cancelling():
+        leaving = problem is not None and not (cancelled and task is not None and not task.cancelling())
+        try:
+            self._control.settle(self.decision, self._settlement, self._value)
+        except CarriageError:
+            if not leaving:
+                raise
+        if cancelled and not leaving:
             self._result = _error(self.decision.call.tool, "The call was cancelled; its outcome is unknown.")
-            return True
-        return False
+        return cancelled and not leaving
 
     def returned(self, value: object, text: str, result: ToolResult | None = None) -> None:
         name = self.decision.call.tool

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every control-carrying condenser does, whatever it forgets (paper V-B; DESIGN 3.7 to 3.9).
+
+It finds its plane again after a fork, a change of model or a reload, or fails closed; it measures every assembly,
+places the capsule and has the plane seal it; and it never answers a pending condensation request with a view.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, NoReturn, override
+
+from pydantic import Field, PrivateAttr
+
+from carriage_core import (
+    Assembly,
+    CarriageError,
+    ControlCapsule,
+    ControlError,
+    ControlOverloadError,
+    ControlPlane,
+    OverloadNumbers,
+    StaleCapsuleError,
+    find_plane,
+)
+from carriage_openhands.bindings import bound, reference_of
+from carriage_openhands.compat import LLM, Condensation, RollingCondenser, ToolDefinition, View, input_window
+from carriage_openhands.measuring import MeasuredTool, Meter, meter_for
+from carriage_openhands.placement import place, system_prompt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_ATTEMPTS: Final = 3
+"""How often an assembly is made anew because a policy changed meanwhile, before the step fails."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Offer:
+    """The tools of the step that is being taken, and the condenser they are for."""
+
+    condenser: ControlCondenser
+    tools: Mapping[str, ToolDefinition[Any, Any]]
+
+
+_offer: ContextVar[_Offer | None] = ContextVar("carriage_openhands_offer", default=None)
+
+
+@contextmanager
+def offering(condenser: ControlCondenser, tools: Mapping[str, ToolDefinition[Any, Any]]) -> Iterator[None]:
+    """Hold the tools of one step, by name: A+ is made for exactly those the model is offered."""
+    token = _offer.set(_Offer(condenser=condenser, tools=tools))
+    try:
+        yield
+    finally:
+        _offer.reset(token)
+
+
+def offered(condenser: ControlCondenser) -> Mapping[str, ToolDefinition[Any, Any]] | None:
+    """Return the tools held for the step that is being taken, None outside one."""
+    offer = _offer.get()
+    return offer.tools if offer is not None and offer.condenser is condenser else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One view, measured against the budget.
+
+    Attributes:
+        capsule: What is to be carried.
+        fixed: Tokens of the system prompt and the tool schemas.
+        sizes: Tokens of each event, the first one counted as fixed and 0 here.
+        imitations: Marker look-alikes in the whole view.
+        window: The window that counts: the plane's, or the model's where that is smaller.
+        effective: What control, fixed and data share of it.
+    """
+
+    capsule: ControlCapsule
+    fixed: int
+    sizes: tuple[int, ...]
+    imitations: int
+    window: int
+    effective: int
+
+    @property
+    def data(self) -> int:
+        """Tokens of everything after the system prompt."""
+        return sum(self.sizes)
+
+    @property
+    def room(self) -> int:
+        """Most tokens of data that fit."""
+        return self.effective - self.capsule.tokens - self.fixed
+
+
+class ControlCondenser(RollingCondenser, ABC):
+    """A condenser that carries a control plane. Subclasses say what is forgotten, and when.
+
+    Attributes:
+        control_reference: Digest under which the plane is found again. All that is saved of it.
+    """
+
+    control_reference: str = Field(min_length=1)
+    _control: ControlPlane | None = PrivateAttr(default=None)
+
+    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:
+        """Carry `control`; without one, as after a reload, the reference in `data` must name it.
+
+        Raises:
+            CarriageError: Neither was given.
+        """
+        if control is not None:
+            data["control_reference"] = reference_of(control)
+        elif "control_reference" not in data:
+            raise CarriageError(f"a {type(self).__name__} needs a control plane.", mend="pass control=ControlPlane.from_file(...).")
+        super().__init__(**data)
+        self._control = control
+
+    @property
+    def control(self) -> ControlPlane:
+        """The plane this condenser carries.
+
+        Raises:
+            ControlNotFoundError: It was reloaded in a process that does not hold the plane. Nothing is sent.
+        """
+        if self._control is None:
+            self._control = bound(find_plane(self.control_reference))
+        return self._control
+
+    @override
+    def handles_condensation_requests(self) -> bool:
+        return True
+
+    @override
+    def condense(self, view: View, agent_llm: LLM | None = None) -> View | Condensation:
+        """Forget what must be forgotten; otherwise return a view that carries the capsule, sealed.
+
+        Raises:
+            ControlError: The complete control set cannot be sent, and so nothing is (invariant 1).
+        """
+        return self._sealed(super().condense(view, agent_llm=agent_llm), agent_llm)
+
+    @override
+    async def acondense(self, view: View, agent_llm: LLM | None = None) -> View | Condensation:
+        """Do as `condense` does, awaiting a subclass's own asynchronous work."""
+        return self._sealed(await super().acondense(view, agent_llm=agent_llm), agent_llm)
+
+    def measured(self, view: View, agent_llm: LLM | None) -> Measured:
+        """Render A+ for the tools on offer and measure a view against the budget.
+
+        Raises:
+            ControlOverloadError: A+ does not fit the control budget.
+            CarriageIntegrityError: The view does not open with the system prompt.
+        """
+        plane = self.control
+        meter = meter_for(plane)
+        prompt = system_prompt(view.events)
+        tools = self._candidates(meter, prompt.tools)
+        own = meter.event(prompt)
+        events = [meter.event(event) for event in view.events[1:]]
+        budget = plane.budget
+        window = min(budget.window, input_window(agent_llm) or budget.window)
+        return Measured(
+            capsule=plane.capsule(tools=[tool.spec for tool in tools]),
+            fixed=own.tokens + sum(tool.tokens for tool in tools),
+            sizes=(0, *(event.tokens for event in events)),
+            imitations=own.imitations + sum(event.imitations for event in events),
+            window=window,
+            effective=budget.effective - (budget.window - window),
+        )
+
+    def least_data(self, view: View, measured: Measured) -> int:  # noqa: ARG002  # subclasses look at the view
+        """Return the fewest tokens of data this condenser could leave of a view; it fails closed with this figure."""
+        return measured.data
+
+    def _candidates(self, meter: Meter, stored: Sequence[ToolDefinition[Any, Any]]) -> list[MeasuredTool]:
+        """Measure the tools of this step: those the agent offers now, else those the system prompt was stored with."""
+        tools = offered(self)
+        return [meter.tool(tool) for tool in (stored if tools is None else tools.values())]
+
+    def _sealed(self, answer: View | Condensation, agent_llm: LLM | None) -> View | Condensation:
+        if isinstance(answer, Condensation):
+            return answer
+        if answer.unhandled_condensation_request:
+            # The agent would take the view, fail as before and ask again, without end.
+            raise ControlError(
+                "a condensation was asked for and none was made; nothing was sent.",
+                mend="raise the model's window, or lower keep_first.",
+            )
+        for attempt in range(1, _ATTEMPTS + 1):
+            measured = self.measured(answer, agent_llm)
+            placed = place(answer, measured.capsule.text)
+            assembly = Assembly(
+                capsule=measured.capsule,
+                message=placed.message,
+                offset=placed.offset,
+                data_tokens=measured.data,
+                candidate_tokens=measured.data,
+                fixed_tokens=measured.fixed,
+                imitations=measured.imitations,
+            )
+            try:
+                if measured.data > measured.room:
+                    self._fail_closed(assembly, measured, self.least_data(answer, measured))
+                self.control.seal(assembly)
+            except StaleCapsuleError:
+                if attempt == _ATTEMPTS:
+                    raise
+            else:
+                return placed.view
+        raise StaleCapsuleError
+
+    def _fail_closed(self, assembly: Assembly, measured: Measured, least: int) -> NoReturn:
+        """Refuse an assembly that does not fit, with the least that would still have to be sent."""
+        budget = self.control.budget
+        if measured.capsule.tokens + measured.fixed + least > budget.effective:
+            self.control.seal(replace(assembly, data_tokens=least))  # raises, and the log says so
+        raise ControlOverloadError(
+            OverloadNumbers(
+                reason="window",
+                needed=measured.capsule.tokens + measured.fixed + least,
+                available=measured.effective,
+                policies=len(measured.capsule.policies),
+                tier_tokens=((measured.capsule.tier.value, measured.capsule.tokens),),
+                control_budget=budget.control,
+                window=measured.window,
+                reserved_output=budget.reserved_output,
+                fixed=budget.fixed + measured.fixed,
+                data=least,
+                counter=measured.capsule.counter,
+            )
+        )

@@ -1,0 +1,175 @@
+"""Invariant 4, and the verdict: what is selected and said, against a plain evaluator that looks at everything."""
+
+import dataclasses
+from collections import Counter
+
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from carriage_core import PolicyRegistry, RuntimeState, ToolCall, a_plus
+from carriage_core.applicability import a_star, lookups
+from carriage_core.monitor import judge
+from carriage_core.runtime import Moment
+from integration_tests.core import naive
+from integration_tests.core.strategies import (
+    NOW,
+    TOOLS,
+    UNBOUND,
+    UNJUDGEABLE,
+    WITNESSES,
+    World,
+    calls,
+    candidate_sets,
+    histories,
+    ledger_of,
+    moments,
+    runtimes,
+    specs,
+    worlds,
+)
+
+
+def test_no_policy_that_governs_a_call_is_missing_from_what_the_model_was_shown() -> None:
+    """A+ of the candidate tools contains A* of every call of them, and at least 30 % of the calls have an A*."""
+    seen = Counter[str]()
+
+    @given(worlds(), runtimes, moments, candidate_sets(), st.data())
+    def holds(
+        world: World, runtime: RuntimeState, moment: Moment, candidates: tuple[str, ...], data: st.DataObject
+    ) -> None:
+        registry = world.registry
+        shown = {policy.digest for policy in a_plus(registry, runtime, specs(candidates))}
+        assert shown <= {policy.digest for policy in a_plus(registry, runtime, None)}
+        now = NOW if moment.trusted else None
+        for tool, arguments in data.draw(calls(candidates)):
+            seen["calls"] += 1
+            governing = {
+                policy.digest
+                for action in naive.every_action(world.bindings, tool, arguments)
+                for policy in world.policies
+                if naive.governs(policy, action, runtime, now)
+            }
+            seen["with A*"] += bool(governing)
+            assert governing <= shown
+        if UNBOUND in candidates:
+            event("an unbound candidate")
+
+    holds()
+    assert seen["with A*"] >= 0.3 * seen["calls"], seen
+
+
+@given(worlds(), runtimes, candidate_sets())
+def test_rules_that_no_tool_triggers_are_shown_with_every_set_of_tools(
+    world: World, runtime: RuntimeState, candidates: tuple[str, ...]
+) -> None:
+    """Carried rules in scope belong to A+ whatever the candidates are, in capsule order and never twice."""
+    found = a_plus(world.registry, runtime, specs(candidates))
+    carried = {p.digest for p in world.policies if not naive.mediated(p) and naive.scoped(p, runtime)}
+    assert carried <= {policy.digest for policy in found}
+    assert all(naive.scoped(policy, runtime) for policy in found)
+    ranks = {"organization": 0, "developer": 1, "user": 2}
+    keys = [(ranks[p.issuer.kind.value], -p.priority, p.id) for p in found]
+    assert keys == sorted(set(keys))
+
+
+@given(worlds(), runtimes, moments, calls())
+def test_the_index_finds_exactly_the_rules_that_a_scan_finds(
+    world: World, runtime: RuntimeState, moment: Moment, proposed: list[tuple[str, dict[str, object]]]
+) -> None:
+    """A* through the registry's index equals A* by looking at every policy, for each action of a call."""
+    registry = world.registry
+    now = NOW if moment.trusted else None
+    for tool, arguments in proposed:
+        found = [
+            sorted(policy.digest for policy in a_star(registry, runtime, action, moment, lookups(action, runtime, moment)))
+            for binding in registry.bindings.get(tool, ())
+            for action in binding.actions(arguments)
+        ]
+        expected = [
+            sorted(policy.digest for policy in world.policies if naive.governs(policy, action, runtime, now))
+            for action in naive.every_action(world.bindings, tool, arguments)
+        ]
+        assert found == expected
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> tuple[World, RuntimeState, list[naive.Seen]]:
+    runtime = draw(runtimes)
+    return draw(worlds()), runtime, draw(histories(runtime))
+
+
+def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
+    """The verdict of the monitor is that of a plain evaluator, and each of the three occurs."""
+    seen = Counter[str]()
+
+    @given(situations(), moments, calls((*TOOLS, *WITNESSES, UNBOUND)))
+    def holds(
+        situation: tuple[World, RuntimeState, list[naive.Seen]],
+        moment: Moment,
+        proposed: list[tuple[str, dict[str, object]]],
+    ) -> None:
+        world, runtime, events = situation
+        registry = world.registry
+        ledger = ledger_of(registry, events)
+        now = NOW if moment.trusted else None
+        for tool, arguments in proposed:
+            verdict = judge(
+                ToolCall(tool=tool, arguments=arguments),
+                registry=registry,
+                runtime=runtime,
+                ledger=ledger,
+                moment=moment,
+            )
+            assert verdict.code != "internal_fault"
+            expected = naive.verdict(world.policies, world.bindings, tool, arguments, runtime, now, events)
+            seen[expected] += 1
+            seen["lifted by evidence"] += bool(verdict.evidence)
+            assert verdict.outcome.value == expected
+
+    holds()
+    total = seen["allow"] + seen["confirm"] + seen["deny"]
+    assert min(seen["allow"], seen["confirm"], seen["deny"]) >= 0.05 * total, seen
+    assert seen["lifted by evidence"] > 0, seen
+
+
+@given(worlds(), runtimes, st.sampled_from(TOOLS), st.sampled_from(UNJUDGEABLE))
+def test_arguments_that_cannot_be_judged_never_run_where_a_rule_has_an_action(
+    world: World, runtime: RuntimeState, tool: str, arguments: object
+) -> None:
+    """NaN, lone surrogates, non-objects and non-JSON values are denied as such, whatever the rules say."""
+    verdict = judge(
+        ToolCall(tool=tool, arguments=arguments),
+        registry=world.registry,
+        runtime=runtime,
+        ledger=ledger_of(world.registry, []),
+        moment=Moment(NOW, True),
+    )
+    assert verdict.code != "internal_fault"
+    assert verdict.outcome.value == naive.verdict(world.policies, world.bindings, tool, arguments, runtime, NOW)
+    assert arguments is None or verdict.code == "bad_arguments"
+
+
+@given(situations(), calls(TOOLS), st.lists(st.integers(-9, 9), min_size=4, max_size=4))
+def test_a_priority_never_decides_what_is_allowed(
+    situation: tuple[World, RuntimeState, list[naive.Seen]],
+    proposed: list[tuple[str, dict[str, object]]],
+    priorities: list[int],
+) -> None:
+    """Permuting and changing priorities changes no verdict and no governing rule."""
+    world, runtime, events = situation
+    changed = [
+        dataclasses.replace(policy, priority=priority)
+        for policy, priority in zip(world.policies, priorities, strict=False)
+    ]
+
+    def outcomes(registry: PolicyRegistry) -> list[tuple[object, ...]]:
+        ledger = ledger_of(registry, events)
+        found = []
+        for tool, arguments in proposed:
+            call = ToolCall(tool=tool, arguments=arguments)
+            said = judge(call, registry=registry, runtime=runtime, ledger=ledger, moment=Moment(NOW, True))
+            reasons = [(reason.policy_id, reason.effect) for reason in said.reasons]
+            found.append((said.outcome, said.code, sorted(said.policies), reasons, sorted(said.evidence)))
+        return found
+
+    assert outcomes(world.registry) == outcomes(PolicyRegistry.of(reversed(changed), world.bindings))

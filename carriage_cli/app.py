@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from carriage_cli.check import check
 from carriage_cli.demo import demo
+from carriage_cli.lint import lint
 from carriage_cli.replay import replay
 
 app = typer.Typer(
@@ -18,7 +20,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(check)
 app.command()(demo)
+app.command()(lint)
 app.command()(replay)
 
 

@@ -8,7 +8,7 @@ from carriage_core.adapter import Adapter, declared_adapters, load_adapter
 from carriage_core.applicability import a_plus
 from carriage_core.binding import Action, AttributeSource, ToolBinding, ToolSpec
 from carriage_core.budget import Budget
-from carriage_core.capsule import ControlCapsule, Rendering, Span, Tier, render, replay_text
+from carriage_core.capsule import ControlCapsule, Rendering, Span, Tier, names_every_constant, render, replay_text
 from carriage_core.capsule_text import MARKER, ParsedCapsule, count_imitations, parse_capsule
 from carriage_core.clause import Clause, clause_of, parse_clause, render_clause
 from carriage_core.condition import All, AnyOf, Attribute, Compare, Not, Operator, Truth, evaluate
@@ -138,6 +138,7 @@ __all__ = [
     "find_plane",
     "load_adapter",
     "load_policy_file",
+    "names_every_constant",
     "parse_capsule",
     "parse_clause",
     "parse_policy_text",

@@ -41,13 +41,15 @@ class PolicyError(CarriageError):
 class Fault:
     """One thing wrong in an operator's file or policy: where, what, and how to put it right.
 
-    ``line`` is 1-based, 0 where there is none; ``path`` is dotted, such as ``policies[0].unless``.
+    ``line`` is 1-based, 0 where there is none; ``path`` is dotted, such as ``policies[0].unless``; ``word`` is the
+    offending word, empty where the place itself is what is wrong.
     """
 
     path: str
     message: str
     mend: str
     line: int = 0
+    word: str = ""
 
 
 class PolicyFileError(PolicyError):

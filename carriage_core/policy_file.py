@@ -342,8 +342,8 @@ class _Reader:
                 continue
             lines[policy.identity] = entry.line
             for fault in undefined_attributes(policy, by_tool):
-                place = _find(entry, fault.path)
-                self.faults.append(dataclasses.replace(fault, path=f"{path}.{fault.path}", line=place))
+                place, line = _locate(entry, path, fault)
+                self.faults.append(dataclasses.replace(fault, path=place, line=line))
             found.append(policy)
         return tuple(found)
 
@@ -576,11 +576,31 @@ def _join(path: str, key: str) -> str:
     return f"{path}.{key}" if path else key
 
 
-def _find(node: Node, path: str) -> int:
-    """Find the line of a dotted path below a policy; the deepest step that exists counts."""
-    for step in path.split("."):
-        lines = dict(node.key_lines)
-        if step not in lines:
+def _locate(policy: Node, path: str, fault: Fault) -> tuple[str, int]:
+    """Find where in a policy's entry a fault lies: at its word if that stands there, else at its path."""
+    # A condition may be written under where, object or subject; the IR knows only where.
+    start, place = policy, path
+    for step in fault.path.split("."):
+        if step not in start.entries:
             break
-        node = dataclasses.replace(node.entries[step], line=lines[step])
-    return node.line
+        place, start = f"{place}.{step}", dataclasses.replace(start.entries[step], line=dict(start.key_lines)[step])
+    found = None
+    if fault.word:
+        word = fault.word.removeprefix("object.")
+        found = _search(start, place, fault.word) or _search(policy, path, fault.word) or _search(policy, path, word)
+    return found or (place, start.line)
+
+
+def _search(node: Node, path: str, word: str) -> tuple[str, int] | None:
+    """Find the first scalar or key that is `word`, in file order."""
+    if node.kind == "scalar":
+        return (path, node.line) if node.value == word else None
+    if node.kind == "list":
+        inner = ((item, f"{path}[{index}]") for index, item in enumerate(node.items))
+        return next((found for item, place in inner if (found := _search(item, place, word))), None)
+    lines = dict(node.key_lines)
+    for key, value in node.entries.items():
+        found = (f"{path}.{key}", lines[key]) if key == word else _search(value, f"{path}.{key}", word)
+        if found:
+            return found
+    return None

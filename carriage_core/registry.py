@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from carriage_core.binding import ToolBinding, confusable
 from carriage_core.condition import attributes
 from carriage_core.errors import EmptyRegistryError, Fault, PolicyError, ProvenanceError, ToolBindingError
-from carriage_core.policy import ANY_ACTION, Policy, digest_of
+from carriage_core.policy import ANY_ACTION, RESPOND, Policy, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -256,9 +256,11 @@ def undefined_attributes(policy: Policy, bindings: Mapping[str, tuple[ToolBindin
 def _action_faults(policy: Policy, every: list[ToolBinding]) -> list[Fault]:
     known = {binding.action for binding in every if binding.action is not None}
     return [
-        Fault(path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known))
+        Fault(
+            path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known), word=action
+        )
         for action in policy.actions
-        if action not in {*known, ANY_ACTION}
+        if action not in {*known, ANY_ACTION, RESPOND}
     ]
 
 
@@ -268,7 +270,7 @@ def _type_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
         return []
     message = f"no tool bound to {' or '.join(policy.actions)} acts on a {policy.object_type!r}"
     types = {kind for kind in known if kind is not None}
-    return [Fault(path="object.type", message=message, mend=near(policy.object_type, types))]
+    return [Fault(path="object.type", message=message, mend=near(policy.object_type, types), word=policy.object_type)]
 
 
 def _name_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
@@ -278,7 +280,7 @@ def _name_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
             defined |= {f"object.{name}" for name, _ in binding.object_attributes}
             defined |= {f"action.{name}" for name, _ in binding.action_attributes}
     return [
-        Fault(path=place, message=f"the attribute {name!r} is not defined", mend=near(name, defined))
+        Fault(path=place, message=f"the attribute {name!r} is not defined", mend=near(name, defined), word=name)
         for place, condition in (("where", policy.where), ("unless", policy.unless))
         for name in sorted(attributes(condition))
         if not name.startswith("evidence.") and name not in defined
@@ -310,6 +312,7 @@ def _evidence_faults(
                 path=f"{path}.fields.{name}",
                 message=f"the tool {tool!r} has no argument {source.path!r}",
                 mend=near(source.path, known) + f" or list it under tools.{tool}.arguments",
+                word=source.path,
             )
 
 

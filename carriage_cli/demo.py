@@ -46,6 +46,7 @@ def demo(
 ) -> None:
     """Show an agent delete a release artifact natively, and get blocked with policy-carriage."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # offline: no download of a price list
+    os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     if not as_json:
         console.print(Text(f"Rule: {story.RULE}", style="bold"))

@@ -184,7 +184,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 def _faults(run: Replay) -> None:
     for missing in run.missing.values():
-        _say(f"error: {missing.error} Files that wait for it: {len(missing.files)}.")
+        _say(f"error: {missing.error} (files not replayed: {len(missing.files)})")
     for failure in run.failures[:MOST_FAULTS]:
         _say(f"error: {failure}")
     if len(run.failures) > MOST_FAULTS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from carriage_core.applicability import a_plus
 from carriage_core.binding import ToolSpec
-from carriage_core.errors import ControlOverloadError, StaleCapsuleError
+from carriage_core.errors import CarriageIntegrityError, ControlOverloadError, StaleCapsuleError
 from carriage_core.manifest import EntryKind, Manifest
 from carriage_core.preflight import Assembly, check_window, fit_capsule
 from carriage_core.state import ControlState, Placed
@@ -83,15 +83,28 @@ class Assembler:
         with state.lock:
             if capsule.registry_digest != state.registry.digest:
                 raise StaleCapsuleError
+            capsule = self._own(capsule)
             read_back = capsule.read_back(assembly.message, assembly.offset)
             try:
-                check_window(assembly, state.budget)
+                check_window(assembly, capsule, state.budget)
             except ControlOverloadError as overload:
                 self._log_overload(capsule.policies, overload)
                 raise
             manifest = self._manifest(assembly, capsule, read_back)
             state.placed[self._runtime] = Placed(manifest=manifest, capsule=capsule, registry=state.registry)
             return manifest
+
+    def _own(self, capsule: ControlCapsule) -> ControlCapsule:
+        """Return this runtime's capsule for the same candidates, which the given one must equal (invariant 1)."""
+        expected = self.capsule(None if capsule.candidates is None else sorted(capsule.candidates))
+        if expected is not capsule and (
+            expected.rendering.a_plus != capsule.rendering.a_plus or expected.text != capsule.text
+        ):
+            raise CarriageIntegrityError(
+                "the capsule is not the complete set of this actor; the call was not made.",
+                mend="render it from the plane of the agent that will act, and place it as it is.",
+            )
+        return expected
 
     def _manifest(self, assembly: Assembly, capsule: ControlCapsule, read_back: tuple[str, ...]) -> Manifest:
         state = self._state

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from carriage_core.errors import ToolBindingError
-from carriage_core.policy import RESERVED_WORDS, WORD, Issuer, IssuerKind, digest_of
-from carriage_core.schema import Absent, Sort, Value, normal
+from carriage_core.policy import RESERVED_WORDS, WORD, Issuer, IssuerKind, check_visible, digest_of
+from carriage_core.schema import Absent, Sort, Value, canonical_value, normal
 
 MAX_ARGUMENTS: Final = 200_000
 """Most characters and nodes that a call's arguments may hold together (DESIGN 3.14)."""
@@ -75,14 +75,18 @@ class ToolSpec:
 
 
 def _json_tree(value: object) -> object:
-    """Copy a schema into a form RFC 8785 takes: plain containers, integers beyond 2^53 and floats as text."""
+    """Copy JSON into a form RFC 8785 takes, one to one: numbers as tagged text, and so objects tagged as well."""
     match value:
-        case None | bool() | str():
+        case None | bool():
             return value
-        case int() | float():
-            return {"number": repr(value)}
+        case str():
+            return str.__str__(value)
+        case int():
+            return {"number": repr(int(value))}
+        case float():
+            return {"number": repr(float(value))}
         case Mapping():
-            return {str(key): _json_tree(item) for key, item in value.items()}
+            return {"object": {str(key): _json_tree(item) for key, item in value.items()}}
         case Sequence():
             return [_json_tree(item) for item in value]
         case _:
@@ -97,9 +101,20 @@ class AttributeSource:
     constant: Value | None = None
     sort: Sort = Sort.ANY
 
+    def __post_init__(self) -> None:
+        """Refuse a source that could not be shown in a capsule, or that is none."""
+        if (self.argument is None) == (self.constant is None):
+            raise ToolBindingError("an attribute needs an argument or a constant.", mend="give one of them.")
+        if self.argument is not None:
+            check_visible("argument", self.argument)
+        elif isinstance(normal(self.constant), Absent):
+            raise ToolBindingError(
+                "a constant is not in normal form.", mend="write plain visible text or a finite number."
+            )
+
     def canonical(self) -> object:
         """RFC 8785 input."""
-        return [self.argument, None if self.constant is None else str(self.constant), self.sort.value]
+        return [self.argument, None if self.constant is None else canonical_value(self.constant), self.sort.value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +170,22 @@ class ToolBinding:
         for what, word in (("action", self.action), ("object type", self.object_type)):
             if word is not None and (not WORD.fullmatch(word) or word in RESERVED_WORDS):
                 raise ToolBindingError(f"{what} {word!r} is not a plain word.", mend="use letters, digits, _ and -.")
+        for what, name in (("tool", self.tool), ("server", self.server), ("schema", self.schema_digest)):
+            if name is not None:
+                check_visible(what, name)
+        for name in (*dict(self.object_attributes), *dict(self.action_attributes)):
+            if not WORD.fullmatch(name):
+                raise ToolBindingError(
+                    f"the attribute {name!r} is not a plain word.", mend="use letters, digits, _ and -."
+                )
+        # The model chooses arguments; it must not choose what the binding itself says of the call.
+        shadowed = sorted({"name", "tool", "external"} & set(dict(self.action_attributes)))
+        shadowed += sorted({"type"} & set(dict(self.object_attributes)))
+        if shadowed:
+            raise ToolBindingError(
+                f"the attribute {shadowed[0]!r} is the binding's own.",
+                mend="give the argument's attribute another name.",
+            )
         if self.trusted_evidence and is_reader(self.tool):
             # 3.5: such a tool returns whatever a page, file or command printed; anyone can write that.
             raise ToolBindingError(

@@ -86,12 +86,14 @@ class Compare:
 
 
 def _operand_problem(operator: Operator, operand: Operand) -> tuple[str, str] | None:
+    literals = operand if isinstance(operand, tuple) else (operand,)
+    if any(isinstance(literal, Decimal) and not literal.is_finite() for literal in literals):
+        return "NaN and infinity are not numbers to compare with", "give a finite number"
     if operator is Operator.EXISTS:
         return None if operand is None else ("exists takes no operand", "write {attr: ..., exists: true}")
     if operator is Operator.IN:
-        if not isinstance(operand, tuple) or not operand:
-            return "in needs a list of at least one literal", "list the literals, or remove the rule"
-        return None
+        sound = isinstance(operand, tuple) and operand != ()
+        return None if sound else ("in needs a list of at least one literal", "list the literals, or remove the rule")
     if operand is None or isinstance(operand, tuple):
         return "needs one operand", "give a single literal or {attr: NAME}"
     if operator in STRING and not isinstance(operand, str):

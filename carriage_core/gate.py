@@ -195,19 +195,22 @@ class ActionGate:
                 state.ledger.forget(declaration, arguments=decision.arguments, runtime=decision.runtime)
                 continue
             try:
-                records.append(
-                    state.ledger.record(
-                        declaration,
-                        arguments=decision.arguments,
-                        result=structured(result),
-                        runtime=decision.runtime,
-                        moment=state.clock.sample(),
-                        call_id=decision.call.call_id,
-                        argument_digest=argument_digest(decision.arguments),
-                    )
+                record = state.ledger.record(
+                    declaration,
+                    arguments=decision.arguments,
+                    result=structured(result),
+                    runtime=decision.runtime,
+                    moment=state.clock.sample(),
+                    call_id=decision.call.call_id,
+                    argument_digest=argument_digest(decision.arguments),
                 )
             except EvidenceError as problem:
                 refused.append(str(problem))
+            except Exception as fault:  # noqa: BLE001  # invariant 11: a result that cannot be read proves nothing
+                state.ledger.forget(declaration, arguments=decision.arguments, runtime=decision.runtime)
+                refused.append(f"the result could not be read ({type(fault).__name__}).")
+            else:
+                records.append(record)
         return tuple(records), refused
 
     def approve(

@@ -151,6 +151,21 @@ class ChainReport:
     assurance: str
 
 
+def _follows(entry: object, sequence: int, previous: str) -> bool:
+    """Whether `entry` is exactly the next link; whatever cannot be hashed is not."""
+    if not isinstance(entry, Mapping) or set(entry) != {"sequence", "kind", "body", "previous", "hash"}:
+        return False
+    body, kind = entry["body"], entry["kind"]
+    if type(entry["sequence"]) is not int or entry["sequence"] != sequence or entry["previous"] != previous:
+        return False
+    if not isinstance(body, Mapping) or not isinstance(kind, str):
+        return False
+    try:
+        return bool(entry["hash"] == _hash(sequence, kind, dict(body), previous))
+    except (ValueError, RecursionError):
+        return False
+
+
 def verify_chain(entries: Iterable[Mapping[str, object]], *, checkpoint: str | None = None) -> ChainReport:
     """Verify entries as sinks wrote them.
 
@@ -164,15 +179,7 @@ def verify_chain(entries: Iterable[Mapping[str, object]], *, checkpoint: str | N
     previous, count = GENESIS, 0
     for expected, entry in enumerate(entries):
         count += 1
-        body, kind = entry.get("body"), entry.get("kind")
-        sound = (
-            entry.get("sequence") == expected
-            and entry.get("previous") == previous
-            and isinstance(body, Mapping)
-            and isinstance(kind, str)
-            and entry.get("hash") == _hash(expected, kind, dict(body), previous)
-        )
-        if not sound:
+        if not _follows(entry, expected, previous):
             return ChainReport(intact=False, entries=count, broken_at=expected, assurance="broken")
         previous = str(entry["hash"])
     if not count:

@@ -8,7 +8,6 @@ It never looks at what the model says, only at the call that would be executed.
 from __future__ import annotations
 
 import itertools
-import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -29,7 +28,7 @@ from carriage_core.policy import Effect, Policy, digest_of
 from carriage_core.schema import Absent, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from carriage_core.condition import Lookup
     from carriage_core.registry import PolicyRegistry
@@ -306,29 +305,28 @@ def _lifting(
     """Find records under which `unless` is true for every chain member; None where the rule stands."""
     if policy.unless is None:
         return None
-    if _true(policy.unless, members, {}):
-        return ()  # holds without evidence, so none is spent
     parts = policy.unless.parts if isinstance(policy.unless, All) else (policy.unless,)
-    choices: list[list[tuple[str, EvidenceRecord]]] = []
+    choices: dict[str, list[EvidenceRecord]] = {}
     for handle, declaration in policy.evidence:
         # A part of an `all` that reads one handle must itself be true: it sieves the records one by one.
         own = [part for part in parts if _handles(part) == {handle}]
-        sieved = [
-            (handle, record)
+        choices[handle] = [
+            record
             for record in ledger.live(declaration, runtime=runtime, moment=moment)
             if all(_true(part, members, {handle: record}) for part in own)
         ]
-        if own and not sieved:
-            return None
-        # 3.3: a handle without a live record is unknown; another branch of an `any` may still be true.
-        choices.append(sieved)
-    present = [choice for choice in choices if choice]
-    if math.prod(len(choice) for choice in present) > MAX_ASSIGNMENTS:
-        return None
-    for assignment in itertools.product(*present):
-        if _true(policy.unless, members, dict(assignment)):
-            return tuple(record for _, record in assignment)
+    for assignment in itertools.islice(_assignments(choices), MAX_ASSIGNMENTS):
+        if _true(policy.unless, members, assignment):
+            return tuple(assignment.values())
     return None
+
+
+def _assignments(choices: Mapping[str, list[EvidenceRecord]]) -> Iterator[dict[str, EvidenceRecord]]:
+    """Yield every choice of one record or none for each handle, fewest records first, so that none is spent idly."""
+    for size in range(len(choices) + 1):
+        for handles in itertools.combinations(choices, size):
+            for records in itertools.product(*(choices[handle] for handle in handles)):
+                yield dict(zip(handles, records, strict=True))
 
 
 def _handles(condition: Condition) -> set[str]:

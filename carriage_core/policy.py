@@ -27,7 +27,7 @@ from carriage_core.condition import (
     normalised,
 )
 from carriage_core.errors import PolicyError
-from carriage_core.schema import canonical_value, hidden_character, normal
+from carriage_core.schema import Absent, canonical_value, hidden_character, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -99,7 +99,7 @@ class Issuer:
 
     def __post_init__(self) -> None:
         """Refuse names that could not be shown in a capsule."""
-        _visible("issuer.name", self.name)
+        check_visible("issuer.name", self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Scope:
         for name in ("tenant", "task", "agent"):
             value = getattr(self, name)
             if value is not None:
-                _visible(f"scope.{name}", value)
+                check_visible(f"scope.{name}", value)
 
     def covers(self, *, tenant: str | None, task: str | None, agents: tuple[str, ...]) -> bool:
         """Whether a policy with this scope applies; what the runtime cannot resolve applies (DESIGN 3.2).
@@ -164,13 +164,13 @@ class EvidenceDeclaration:
 
     def __post_init__(self) -> None:
         """Refuse keys that the tool's result could choose: a result must not say which object it is about."""
-        _visible("from_tool", self.from_tool)
+        check_visible("from_tool", self.from_tool)
         sources = dict(self.fields)
         if not self.fields or not self.key:
             raise PolicyError("evidence needs fields and a key.", mend="name at least one key field.")
         for name, source in self.fields:
             _word("evidence field", name)
-            _visible(f"evidence field {name}", source.path)
+            check_visible(f"evidence field {name}", source.path)
         for name in self.key:
             if name not in sources:
                 raise PolicyError(f"evidence key {name!r} is not a field.", mend="list it under fields.")
@@ -203,7 +203,12 @@ def digest_of(value: object) -> str:
     return hashlib.sha256(rfc8785.dumps(value)).hexdigest()  # type: ignore[arg-type]  # a JSON tree by construction
 
 
-def _visible(what: str, text: str) -> None:
+def check_visible(what: str, text: str) -> None:
+    """Require a name of 1 to 256 visible characters.
+
+    Raises:
+        PolicyError: It is empty, longer, or holds control, bidirectional or invisible characters.
+    """
     if not text or len(text) > 256 or hidden_character(text) is not None:  # names, not prose  # noqa: PLR2004
         raise PolicyError(
             f"{what} must be 1 to 256 visible characters.", mend="remove control and invisible characters."
@@ -324,8 +329,10 @@ def _check_identity(policy: Policy) -> None:
     if policy.version < 1:
         raise PolicyError("versions start at 1.", mend="give a rising integer.")
     for bound in (policy.valid_from, policy.valid_until):
-        if bound is not None and bound.tzinfo is None:
-            raise PolicyError("a validity bound has no time zone.", mend="write it as 2026-12-01T16:00:00Z.")
+        if bound is not None and isinstance(normal(bound), Absent):
+            raise PolicyError(
+                "a validity bound is not an instant with a zone.", mend="write it as 2026-12-01T16:00:00Z."
+            )
     text = policy.text
     if not text.strip() or text != text.strip() or len(text) > MAX_POLICY_TEXT:
         raise PolicyError(

@@ -174,7 +174,7 @@ class _Reader:
     def file(self, root: Node) -> PolicyRegistry | None:
         entries = self.mapping(root, "", ("carriage", "default", "tools", "policies"), ("carriage", "policies"))
         version = entries.get("carriage")
-        if version is not None and version.value != VERSION:
+        if version is not None and (type(version.value) is not int or version.value != VERSION):
             # 3.14: an unknown version refuses; its rules may mean something else.
             self.fault(
                 version,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carriage_core.capsule import TIERS, ControlCapsule, Tier, render
-from carriage_core.errors import ControlOverloadError, OverloadNumbers
+from carriage_core.errors import ControlError, ControlOverloadError, OverloadNumbers
 from carriage_core.tokens import counted
 
 if TYPE_CHECKING:
@@ -44,6 +44,17 @@ class Assembly:
     fixed_tokens: int = 0
     imitations: int = 0
     window: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that cannot be true: a negative one would make room that is not there.
+
+        Raises:
+            ControlError: A size or the offset is negative or not an integer.
+        """
+        for name in ("offset", "data_tokens", "candidate_tokens", "fixed_tokens", "imitations"):
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                raise ControlError(f"{name} is {value!r}, not a size.", mend="measure the assembly again.")
 
 
 def fit_capsule(
@@ -99,13 +110,13 @@ def fit_capsule(
     )
 
 
-def check_window(assembly: Assembly, budget: Budget) -> None:
+def check_window(assembly: Assembly, capsule: ControlCapsule, budget: Budget) -> None:
     """Require that control, fixed and data fit the window with the output reserve.
 
     Raises:
         ControlOverloadError: They do not; `numbers.reason` is ``window``.
     """
-    needed = assembly.capsule.tokens + assembly.fixed_tokens + assembly.data_tokens
+    needed = capsule.tokens + assembly.fixed_tokens + assembly.data_tokens
     available = budget.effective(assembly.window)
     if needed <= available:
         return
@@ -114,13 +125,13 @@ def check_window(assembly: Assembly, budget: Budget) -> None:
             reason="window",
             needed=needed,
             available=available,
-            policies=len(assembly.capsule.policies),
-            tier_tokens=((assembly.capsule.tier.value, assembly.capsule.tokens),),
+            policies=len(capsule.policies),
+            tier_tokens=((capsule.tier.value, capsule.tokens),),
             control_budget=budget.control,
             window=budget.window_within(assembly.window),
             reserved_output=budget.reserved_output,
             fixed=budget.fixed + assembly.fixed_tokens,
             data=assembly.data_tokens,
-            counter=assembly.capsule.counter,
+            counter=capsule.counter,
         )
     )

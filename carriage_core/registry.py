@@ -107,7 +107,7 @@ class PolicyRegistry:
         return bool(self._index)
 
     def governing(self, action: str, object_type: str | None) -> tuple[Policy, ...]:
-        """List the policies that could govern an action on an object type, in capsule order.
+        """List the policies that could govern an action on an object type, each once, in no particular order.
 
         An unknown type (None) could be any, so it selects every policy of the action.
         """

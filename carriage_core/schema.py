@@ -48,6 +48,9 @@ class Absent(Enum):
 _PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _VARIABLE: Final = re.compile(r"\$[A-Za-z_{(]|^~")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 _.,:;@#/\\=+*()\[\]<>'\"!?&|-]*")
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
+"""Letters and marks that show nothing: Hangul fillers, the grapheme joiner, Mongolian and Khmer selectors."""
+
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([Zz]|[+-]\d{2}:\d{2})")
 
 
@@ -60,7 +63,8 @@ def hidden_character(text: str, *, allowed: str = "") -> str | None:
         return None
     for character in text:
         category = unicodedata.category(character)
-        if (category[0] == "C" or category in {"Zl", "Zp"}) and character not in allowed:
+        hidden = category[0] == "C" or category in {"Zl", "Zp"} or character in _BLANK
+        if hidden and character not in allowed:
             return character
     return None
 
@@ -83,12 +87,14 @@ def normal(raw: object, sort: Sort = Sort.ANY) -> Value | Absent:
         case datetime():
             return _instant(raw) if sort in {Sort.ANY, Sort.TIME} else Absent.UNKNOWN
         case str():
-            return _string(raw, sort)
+            return _string(raw if type(raw) is str else "".join(raw), sort)
         case _:
             return Absent.UNKNOWN
 
 
 def _number(raw: float | Decimal) -> Decimal | Absent:
+    # Subclasses (enumerations, numpy scalars) are brought to the plain value first.
+    raw = int(raw) if isinstance(raw, int) else float(raw) if isinstance(raw, float) else raw
     if isinstance(raw, int) and abs(raw) >= 10**MAX_DIGITS:  # before the conversion, whose cost is quadratic
         return Absent.UNKNOWN
     if isinstance(raw, float) and not math.isfinite(raw):

@@ -65,7 +65,7 @@ class UnclearYamlError(ValueError):  # the faults are the news, this only carrie
 _INTEGER: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _DECIMAL: Final = re.compile(r"-?(0|[1-9][0-9]{0,18})\.[0-9]{0,18}[1-9]")
 _SWITCH: Final = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-_NUMBERISH: Final = re.compile(r"[-+]?[.]?[0-9][0-9_.,:xXoObBeE+-]*|[-+]?\.(inf|nan)", re.IGNORECASE)
+_NUMBERISH: Final = re.compile(r"0[xX][0-9a-fA-F_]+|[-+]?[.]?[0-9][0-9_.,:xXoObBeE+-]*|[-+]?\.(inf|nan)", re.IGNORECASE)
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ].*)?")
 
 

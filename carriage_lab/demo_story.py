@@ -106,7 +106,7 @@ def _in_words(body: Mapping[str, object]) -> str:
     if "control_tokens" in body:
         return f"{body['outcome']}: control {body['control_tokens']}, data {body['data_tokens']} tokens"
     if "a_plus" in body:
-        return f"tier {body.get('tier')}, {len(list(body['a_plus']))} policy"
+        return f"what is carried, tier {body.get('tier')}"
     return str(body.get("outcome", body.get("change", "")))
 
 

@@ -164,9 +164,7 @@ def to_provider(message: LLMMessage) -> list[RawMessage]:
         case SystemMessage():
             return [{"role": "system", "content": message.content}]
         case UserMessage():
-            text = (
-                message.content if isinstance(message.content, str) else "\n".join(map(str, message.content))
-            )
+            text = message.content if isinstance(message.content, str) else "\n".join(map(str, message.content))
             return [{"role": "user", "content": text}]
         case AssistantMessage(content=str() as text):
             return [{"role": "assistant", "content": text}]

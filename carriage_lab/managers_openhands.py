@@ -142,9 +142,7 @@ class OpenHandsSession:
         `events_to_messages` joins only neighbouring actions and neighbouring plain user messages; groups of
         those, converted apart and remembered, give what the whole list gives.
         """
-        return tuple(
-            sent for _, group in groupby(messages, key=_joinable) for sent in self._convert(tuple(group))
-        )
+        return tuple(sent for _, group in groupby(messages, key=_joinable) for sent in self._convert(tuple(group)))
 
     def _convert(self, group: tuple[LLMConvertibleEvent, ...]) -> tuple[ProviderMessage, ...]:
         key = tuple(map(id, group))

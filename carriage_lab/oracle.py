@@ -41,10 +41,7 @@ def visible_placed(messages: Sequence[Mapping[str, Any]], policy: str) -> bool:
     """
     wanted = _normal(policy)
     return bool(wanted) and any(
-        _normal(block) == wanted
-        for message in messages
-        if message.get("role") == "user"
-        for block in _blocks(message)
+        _normal(block) == wanted for message in messages if message.get("role") == "user" for block in _blocks(message)
     )
 
 

@@ -86,9 +86,7 @@ class _Reader:
             return
         self._round = []
         if role == "user":
-            self._append(
-                HistoryItem(role="user", line=self.line, record={"type": "user", "content": content})
-            )
+            self._append(HistoryItem(role="user", line=self.line, record={"type": "user", "content": content}))
             return
         calls = self._calls_of(f"{path}.tool_calls", message.get("tool_calls"))
         self._append(
@@ -130,11 +128,7 @@ class _Reader:
             self._fail(path, "is no list")
         read = []
         for index, call in enumerate(calls):
-            if not (
-                isinstance(call, dict)
-                and isinstance(call.get("id"), str)
-                and isinstance(call.get("name"), str)
-            ):
+            if not (isinstance(call, dict) and isinstance(call.get("id"), str) and isinstance(call.get("name"), str)):
                 self._fail(f"{path}[{index}]", "has no id and name")
             arguments = call.get("arguments", "")
             text = arguments if isinstance(arguments, str) else json.dumps(arguments)

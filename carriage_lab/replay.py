@@ -135,9 +135,7 @@ def _call[N](session: Session[N], placement: Placement, length: int, policy: str
     )
 
 
-def _outcomes[N](
-    manager: Manager[N], call: _Call[N], rhos: Sequence[float]
-) -> list[tuple[float, Outcome | None]]:
+def _outcomes[N](manager: Manager[N], call: _Call[N], rhos: Sequence[float]) -> list[tuple[float, Outcome | None]]:
     if manager.by_rho:
         return [(rho, _outcome(manager, call, rho)) for rho in rhos]
     once = _outcome(manager, call, rhos[0])

@@ -45,9 +45,7 @@ class Failure:
         if isinstance(error, TraceFormatError):
             return cls(file=str(error.file), line=error.line, problem=error.problem, mend=error.mend)
         file, line = (
-            (trace_or_file.file, trace_or_file.line)
-            if isinstance(trace_or_file, Trace)
-            else (trace_or_file, 0)
+            (trace_or_file.file, trace_or_file.line) if isinstance(trace_or_file, Trace) else (trace_or_file, 0)
         )
         if isinstance(error, CarriageError):
             return cls(file=str(file), line=line, problem=str(error.args[0]).rstrip("."), mend=error.mend)

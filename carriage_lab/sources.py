@@ -32,9 +32,7 @@ def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
             raise LabError(f"{path} does not exist.", mend="name a trace file or a directory of trace files.")
         inside = sorted(each for each in path.rglob("*") if each.is_file() and each.name.endswith(SUFFIXES))
         if path.is_dir() and not inside:
-            raise LabError(
-                f"{path} holds no *.jsonl or *.jsonl.gz file.", mend="name a directory of trace files."
-            )
+            raise LabError(f"{path} holds no *.jsonl or *.jsonl.gz file.", mend="name a directory of trace files.")
         for file in inside if path.is_dir() else [path]:
             found.setdefault(file.resolve(), file)
     return tuple(found.values())
@@ -49,9 +47,7 @@ def read_file(file: Path) -> tuple[Trace, ...]:
     with closing(read_records(file)) as records:
         first = next(records, None)
         if first is None:
-            raise TraceFormatError(
-                file, 1, "the file is empty", mend="give a file with at least one run or event."
-            )
+            raise TraceFormatError(file, 1, "the file is empty", mend="give a file with at least one run or event.")
         lines = chain([first], records)
         if is_tau(first[1]):
             return tuple(read_run(file, line, record) for line, record in lines)

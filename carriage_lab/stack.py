@@ -28,9 +28,7 @@ class FailedClosedError(LabError):
 
     def __init__(self) -> None:
         """Say that this is an outcome."""
-        super().__init__(
-            "the drop-in stopped the call.", mend="raise the control budget if this was not wanted."
-        )
+        super().__init__("the drop-in stopped the call.", mend="raise the control budget if this was not wanted.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

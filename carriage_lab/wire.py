@@ -37,9 +37,7 @@ class ProviderMessage:
 
 def counted(raw: RawMessage, count: Callable[[str], int]) -> ProviderMessage:
     """Work out a message. Counted is everything the model reads: text, call names and arguments."""
-    plain = (
-        raw if isinstance(raw.get("content"), str | None) else {**raw, "content": "\n".join(blocks_of(raw))}
-    )
+    plain = raw if isinstance(raw.get("content"), str | None) else {**raw, "content": "\n".join(blocks_of(raw))}
     return ProviderMessage(raw, plain, count(text_of(raw)))
 
 

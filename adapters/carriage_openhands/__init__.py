@@ -12,6 +12,8 @@ from carriage_openhands.agent import GuardedAgent
 from carriage_openhands.condenser import ControlRollingCondenser
 from carriage_openhands.guard import PolicyDenied
 
-ADAPTER: Final = Adapter(name="openhands", drop_ins={"rolling": ControlRollingCondenser}, guards={"agent": GuardedAgent})
+ADAPTER: Final = Adapter(
+    name="openhands", drop_ins={"rolling": ControlRollingCondenser}, guards={"agent": GuardedAgent}
+)
 
 __all__ = ["ADAPTER", "ControlRollingCondenser", "GuardedAgent", "PolicyDenied"]

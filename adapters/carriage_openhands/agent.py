@@ -38,8 +38,8 @@ class GuardedAgent(Agent):
 
     Give it the condenser as ``GuardedAgent(llm=llm, tools=tools, condenser=ControlRollingCondenser(control=plane))``.
     The guard holds in the loop, in parallel and asynchronous batches, for actions that were pending when a process
-    ended, in `execute_tool` and in `rerun_actions`; it survives `fork`, `switch_llm` and reloading. An action runs once:
-    a rerun of one that was authorised before is denied.
+    ended, in `execute_tool` and in `rerun_actions`; it survives `fork`, `switch_llm` and reloading. An action runs
+    once: a rerun of one that was authorised before is denied.
     """
 
     _guarded: dict[str, _Guarded] = PrivateAttr(default_factory=dict)
@@ -59,7 +59,8 @@ class GuardedAgent(Agent):
         """
         if not isinstance(self.condenser, ControlCondenser):
             raise ControlError(
-                f"a {type(self).__name__} needs a condenser that carries a control plane, not {type(self.condenser).__name__}.",
+                f"a {type(self).__name__} needs a condenser that carries a control plane, "
+                f"not {type(self.condenser).__name__}.",
                 mend="pass condenser=ControlRollingCondenser(control=plane).",
             )
         return self.condenser
@@ -100,7 +101,7 @@ class GuardedAgent(Agent):
         self._learn(plane, self.tools_map)
 
     @override
-    def step(
+    def step(  # type: ignore[override]  # the SDK's tracing decorator hides what it takes
         self,
         conversation: LocalConversation,
         on_event: ConversationCallbackType,
@@ -117,7 +118,7 @@ class GuardedAgent(Agent):
             super().step(conversation, on_event, on_token)
 
     @override
-    async def astep(
+    async def astep(  # type: ignore[override]  # the same
         self,
         conversation: LocalConversation,
         on_event: ConversationCallbackType,

@@ -8,10 +8,10 @@ number, and what cannot be told is refused, not guessed.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, override
 
 from openhands.sdk import agent as _agent_package
-from openhands.sdk.agent import Agent
+from openhands.sdk.agent import Agent as _Agent
 from openhands.sdk.context.condenser.base import (
     CondensationRequirement,
     NoCondensationAvailableException,
@@ -70,6 +70,32 @@ HARMLESS_TOOLS: Final = (FinishTool.name, ThinkTool.name)
 they load files, change the model or send images."""
 
 
+if TYPE_CHECKING:
+
+    class Agent(_Agent):
+        """The SDK's agent, with the types that its tracing decorator hides."""
+
+        @override
+        def step(  # type: ignore[override]  # the decorator's type takes nothing
+            self,
+            conversation: LocalConversation,
+            on_event: ConversationCallbackType,
+            on_token: ConversationTokenCallbackType | None = None,
+        ) -> None:
+            """Take a step."""
+
+        @override
+        async def astep(  # type: ignore[override]  # the same
+            self,
+            conversation: LocalConversation,
+            on_event: ConversationCallbackType,
+            on_token: ConversationTokenCallbackType | None = None,
+        ) -> None:
+            """Take a step."""
+else:
+    Agent = _Agent
+
+
 def input_window(llm: LLM | None) -> int | None:
     """Return the most input tokens the model takes, or None where nobody has said.
 
@@ -114,7 +140,7 @@ def executed_form(action: Action, conversation: LocalConversation | None) -> Act
     return copied.model_copy(update={"data": data})
 
 
-def _expanded(data: dict[str, Any], conversation: LocalConversation) -> Any:
+def _expanded(data: object, conversation: LocalConversation) -> object:
     """Replace secret references as the SDK's MCP executor does."""
     lookup = conversation.state.secret_registry.get_secret_value
     return expand_variable_references(data, get_secret=lookup, check_env=False, support_unbraced=True)

@@ -76,7 +76,7 @@ class ControlRollingCondenser(ControlCondenser):
         )
         if run is None:
             raise NoCondensationAvailableException(
-                f"all {len(view)} events of the view belong to the head or to the newest unit; nothing can be forgotten."
+                f"all {len(view)} events of the view are head or newest unit; nothing can be forgotten."
             )
         start, end = run
         return Condensation(

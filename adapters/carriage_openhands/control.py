@@ -10,8 +10,8 @@ from __future__ import annotations
 from abc import ABC
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, override
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, override
 
 from pydantic import Field, PrivateAttr
 
@@ -20,13 +20,11 @@ from carriage_core import (
     CarriageError,
     ControlCapsule,
     ControlError,
-    ControlOverloadError,
     ControlPlane,
-    OverloadNumbers,
     StaleCapsuleError,
     find_plane,
 )
-from carriage_openhands.bindings import bound, reference_of
+from carriage_openhands.bindings import bound
 from carriage_openhands.compat import LLM, Condensation, RollingCondenser, ToolDefinition, View, input_window
 from carriage_openhands.measuring import MeasuredTool, Meter, meter_for
 from carriage_openhands.placement import place, system_prompt
@@ -74,26 +72,21 @@ class Measured:
         fixed: Tokens of the system prompt and the tool schemas.
         sizes: Tokens of each event, the first one counted as fixed and 0 here.
         imitations: Marker look-alikes in the whole view.
-        window: The window that counts: the plane's, or the model's where that is smaller.
-        effective: What control, fixed and data share of it.
+        window: The model's own window, None where it is not known.
+        room: Most tokens of data that fit beside control and fixed.
     """
 
     capsule: ControlCapsule
     fixed: int
     sizes: tuple[int, ...]
     imitations: int
-    window: int
-    effective: int
+    window: int | None
+    room: int
 
     @property
     def data(self) -> int:
         """Tokens of everything after the system prompt."""
         return sum(self.sizes)
-
-    @property
-    def room(self) -> int:
-        """Most tokens of data that fit."""
-        return self.effective - self.capsule.tokens - self.fixed
 
 
 class ControlCondenser(RollingCondenser, ABC):
@@ -106,16 +99,18 @@ class ControlCondenser(RollingCondenser, ABC):
     control_reference: str = Field(min_length=1)
     _control: ControlPlane | None = PrivateAttr(default=None)
 
-    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:
+    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:  # noqa: ANN401  # fields, as pydantic takes them
         """Carry `control`; without one, as after a reload, the reference in `data` must name it.
 
         Raises:
             CarriageError: Neither was given.
         """
         if control is not None:
-            data["control_reference"] = reference_of(control)
+            data["control_reference"] = bound(control).reference
         elif "control_reference" not in data:
-            raise CarriageError(f"a {type(self).__name__} needs a control plane.", mend="pass control=ControlPlane.from_file(...).")
+            raise CarriageError(
+                f"a {type(self).__name__} needs a control plane.", mend="pass control=ControlPlane.from_file(...)."
+            )
         super().__init__(**data)
         self._control = control
 
@@ -161,15 +156,16 @@ class ControlCondenser(RollingCondenser, ABC):
         tools = self._candidates(meter, prompt.tools)
         own = meter.event(prompt)
         events = [meter.event(event) for event in view.events[1:]]
-        budget = plane.budget
-        window = min(budget.window, input_window(agent_llm) or budget.window)
+        window = input_window(agent_llm)
+        capsule = plane.capsule(tools=[tool.spec for tool in tools])
+        fixed = own.tokens + sum(tool.tokens for tool in tools)
         return Measured(
-            capsule=plane.capsule(tools=[tool.spec for tool in tools]),
-            fixed=own.tokens + sum(tool.tokens for tool in tools),
+            capsule=capsule,
+            fixed=fixed,
             sizes=(0, *(event.tokens for event in events)),
             imitations=own.imitations + sum(event.imitations for event in events),
             window=window,
-            effective=budget.effective - (budget.window - window),
+            room=plane.budget.effective(window) - capsule.tokens - fixed,
         )
 
     def least_data(self, view: View, measured: Measured) -> int:  # noqa: ARG002  # subclasses look at the view
@@ -197,14 +193,13 @@ class ControlCondenser(RollingCondenser, ABC):
                 capsule=measured.capsule,
                 message=placed.message,
                 offset=placed.offset,
-                data_tokens=measured.data,
+                data_tokens=self._data(answer, measured),
                 candidate_tokens=measured.data,
                 fixed_tokens=measured.fixed,
                 imitations=measured.imitations,
+                window=measured.window,
             )
             try:
-                if measured.data > measured.room:
-                    self._fail_closed(assembly, measured, self.least_data(answer, measured))
                 self.control.seal(assembly)
             except StaleCapsuleError:
                 if attempt == _ATTEMPTS:
@@ -213,23 +208,9 @@ class ControlCondenser(RollingCondenser, ABC):
                 return placed.view
         raise StaleCapsuleError
 
-    def _fail_closed(self, assembly: Assembly, measured: Measured, least: int) -> NoReturn:
-        """Refuse an assembly that does not fit, with the least that would still have to be sent."""
-        budget = self.control.budget
-        if measured.capsule.tokens + measured.fixed + least > budget.effective:
-            self.control.seal(replace(assembly, data_tokens=least))  # raises, and the log says so
-        raise ControlOverloadError(
-            OverloadNumbers(
-                reason="window",
-                needed=measured.capsule.tokens + measured.fixed + least,
-                available=measured.effective,
-                policies=len(measured.capsule.policies),
-                tier_tokens=((measured.capsule.tier.value, measured.capsule.tokens),),
-                control_budget=budget.control,
-                window=measured.window,
-                reserved_output=budget.reserved_output,
-                fixed=budget.fixed + measured.fixed,
-                data=least,
-                counter=measured.capsule.counter,
-            )
-        )
+    def _data(self, view: View, measured: Measured) -> int:
+        """Return the data of an assembly; of one that does not fit, the least that would still have to be sent."""
+        if measured.data <= measured.room:
+            return measured.data
+        least = self.least_data(view, measured)
+        return least if least > measured.room else measured.data

@@ -94,11 +94,12 @@ class GuardedExecutor(ToolExecutor[Action, Observation]):
             return result
         return (self._observation_type or Observation).model_validate(result)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         """Pass on what a tool or a caller asks its executor for; only calling it is guarded."""
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._inner, name)
+        found: object = getattr(self._inner, name)
+        return found
 
     @override
     def close(self) -> None:

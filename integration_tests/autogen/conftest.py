@@ -101,14 +101,13 @@ def applicable(actor, tenant, rules=FACTS):
 
 
 def carried(messages, rules=FACTS):
-    """The rules whose sentence, or whose line of id and clause, stands in the system block."""
-    lines = system_block(messages).splitlines()
+    """The rules whose whole sentence, or whose line of id and clause, stands in the system block."""
+    lines = system_block(messages).split("\n")
     found = set()
     for name, (_, _, sentence, constants) in rules.items():
-        said = any(line == sentence or sentence in line for line in lines)
-        written = constants is not None and any(
-            line.startswith(f"[{name}] ") and all(constant in line for constant in constants) for line in lines
-        )
+        said = sentence in lines or json.dumps(sentence) in lines
+        needed = [sentence] if constants is None else constants
+        written = any(line.startswith(f"[{name}] ") and all(word in line for word in needed) for line in lines)
         if said or written:
             found.add(name)
     return found

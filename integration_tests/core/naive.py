@@ -264,6 +264,26 @@ def governs(policy: Policy, action: Mapping[str, Plain], runtime: RuntimeState, 
     return any(holds(policy.where, member) is not False for member in for_members(action, runtime, now))
 
 
+def applicable(
+    policies: Iterable[Policy], bindings: Iterable[ToolBinding], tools: Iterable[str], runtime: RuntimeState
+) -> set[str]:
+    """Ids of what could govern some call of some of these tools, or is only carried."""
+    bindings, tools = list(bindings), set(tools)
+    unbound = bool(tools - {binding.tool for binding in bindings})
+    offered = [binding for binding in bindings if binding.tool in tools and binding.action is not None]
+
+    def could(policy: Policy, binding: ToolBinding) -> bool:
+        named = policy.actions == ("*",) or binding.action in policy.actions
+        return named and (None in {policy.object_type, binding.object_type} or policy.object_type == binding.object_type)
+
+    return {
+        policy.id
+        for policy in policies
+        if scoped(policy, runtime)
+        and (unbound or not mediated(policy) or any(could(policy, binding) for binding in offered))
+    }
+
+
 def every_action(
     bindings: Iterable[ToolBinding], tool: str, arguments: Mapping[str, object]
 ) -> list[dict[str, Plain]]:

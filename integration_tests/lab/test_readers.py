@@ -50,9 +50,7 @@ def test_a_recorded_condensation_does_not_shorten_the_history(lines):
     """The replay asks what another condenser makes of the same events; the run's own is left out."""
     log = openhands_log(steps=3)
     whole = read_file(lines("whole.jsonl", log))
-    log.insert(
-        4, event("Condensation", 90, "environment", forgotten_event_ids=["event-1"], llm_response_id="x")
-    )
+    log.insert(4, event("Condensation", 90, "environment", forgotten_event_ids=["event-1"], llm_response_id="x"))
     assert read_file(lines("b.jsonl", log))[0].calls == whole[0].calls == (2, 4, 6)
 
 

@@ -18,9 +18,7 @@ def replay():
 
     def go(*files, control_budget=800):
         counter = counter_named("whitespace")
-        bench = Bench(
-            policy=replay_text(), count=remembering(counter), control=control_for(counter, control_budget)
-        )
+        bench = Bench(policy=replay_text(), count=remembering(counter), control=control_for(counter, control_budget))
         run = Replay(bench=bench)
         run.read(files)
         run.execute()
@@ -72,9 +70,7 @@ def test_ours_carries_the_policy_in_every_call(replay, lines):
         for placement in ("protected", "first", "later"):
             row = {"stack": stack, "ours": True, "placement": placement}
             assert column(run, "preserved", **row) == [calls] * len(RHOS)
-            assert not any(
-                sum(column(run, name, **row)) for name in ("absent", "failed_closed", "silent_incomplete")
-            )
+            assert not any(sum(column(run, name, **row)) for name in ("absent", "failed_closed", "silent_incomplete"))
             assert not any(column(run, "invalid_transcripts", **row))
     report = run.report(complete=True, counter="whitespace", control_budget=800)
     assert report["control_budget_respected"]

@@ -64,9 +64,7 @@ def test_a_bad_file_costs_only_itself(command, lines):
     assert [failure["file"] for failure in run["failed"]] == [str(bad)]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["absent.jsonl"], [], ["--counter", "nonsense"], ["--control-budget", "0"]]
-)
+@pytest.mark.parametrize("arguments", [["absent.jsonl"], [], ["--counter", "nonsense"], ["--control-budget", "0"]])
 def test_wrong_usage_is_exit_2_and_writes_nothing(command, lines, arguments):
     """Nothing to run is a mistake, not an empty result."""
     files = [lines("a.jsonl", [tau_run()])] if len(arguments) > 1 else []
@@ -97,9 +95,7 @@ def test_an_interrupt_keeps_what_was_finished(command, lines, monkeypatch):
 
 
 @pytest.mark.parametrize(("others", "code"), [(False, 2), (True, 4)])
-def test_a_missing_framework_names_its_extra_and_the_other_stack_still_runs(
-    command, lines, monkeypatch, others, code
-):
+def test_a_missing_framework_names_its_extra_and_the_other_stack_still_runs(command, lines, monkeypatch, others, code):
     """One error, however many files wait for it."""
     modules = lab_stack._MODULES | {"openhands": ("carriage_lab.not_there", "carriage_lab")}
     monkeypatch.setattr(lab_stack, "_MODULES", modules)

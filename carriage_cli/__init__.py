@@ -9,7 +9,7 @@ import sys
 def main() -> None:
     """Run the command; without the extra that brings its libraries, say so and exit with 2."""
     try:
-        from carriage_cli.app import app  # typer and rich come with an extra  # noqa: PLC0415  # typer and rich come with an extra
+        from carriage_cli.app import app  # noqa: PLC0415  # typer and rich come with an extra
     except ModuleNotFoundError as missing:
         if missing.name is None or missing.name.split(".")[0] not in {"typer", "rich", "tessera"}:
             raise

@@ -325,51 +325,73 @@ def _values(arguments: Mapping[str, object], source: AttributeSource) -> list[Va
     return [value if isinstance(value, Absent) else normal(value, source.sort) for value in current]
 
 
-def checked_arguments(arguments: object, spec: ToolSpec | None) -> Mapping[str, object]:
-    """Return arguments that can be judged and digested.
+def plain_arguments(arguments: object) -> dict[str, object]:
+    """Rebuild arguments as plain JSON containers and scalars, read once: what is judged is then what runs.
 
     Raises:
-        BadArgumentsError: Not a JSON object, too deep or large, NaN, infinity, lone surrogates, or a key that
-            the tool's schema does not declare.
+        BadArgumentsError: Not a JSON object, too deep or large, NaN, infinity, or lone surrogates.
     """
     if arguments is None:
-        arguments = {}
+        return {}
     if not isinstance(arguments, Mapping):
         raise BadArgumentsError("the arguments are not an object")
-    _walk(arguments, 0, [MAX_ARGUMENTS])
+    return _plain_object(arguments, 0, [MAX_ARGUMENTS])
+
+
+def checked_arguments(arguments: object, spec: ToolSpec | None) -> Mapping[str, object]:
+    """Return `plain_arguments` that the tool declares.
+
+    Raises:
+        BadArgumentsError: As there, or a key that the tool's schema does not have.
+    """
+    plain = plain_arguments(arguments)
     if spec is not None and spec.arguments is not None:
-        extra = sorted(set(arguments) - spec.arguments)
+        extra = sorted(set(plain) - spec.arguments)
         if extra:
             raise BadArgumentsError(f"the tool declares no argument {extra[0][:64]!r}")
-    return arguments
+    return plain
 
 
-def _walk(value: object, depth: int, left: list[int]) -> None:
-    if depth > MAX_ARGUMENT_DEPTH:
-        raise BadArgumentsError("the arguments nest too deeply")
-    left[0] -= 1 + (len(value) if isinstance(value, str) else 0)
+def _plain_object(value: Mapping[object, object], depth: int, left: list[int]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise BadArgumentsError("an argument name is not a string")
+        found[_plain_text(key, left)] = _plain(item, depth + 1, left)
+    return found
+
+
+def _plain_text(value: str, left: list[int]) -> str:
+    left[0] -= 1 + len(value)
     if left[0] < 0:
         raise BadArgumentsError("the arguments are too large to judge")
+    text = value if type(value) is str else "".join(value)
+    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+        raise BadArgumentsError("the arguments hold a lone surrogate")
+    return text
+
+
+def _plain(value: object, depth: int, left: list[int]) -> object:
+    left[0] -= 1
+    if left[0] < 0:
+        raise BadArgumentsError("the arguments are too large to judge")
+    if depth > MAX_ARGUMENT_DEPTH:
+        raise BadArgumentsError("the arguments nest too deeply")
     match value:
         case None | bool():
-            return
+            return value
         case str():
-            if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-                raise BadArgumentsError("the arguments hold a lone surrogate")
+            return _plain_text(value, left)
         case int():
-            return
+            return int(value)
         case float():
             if not math.isfinite(value):
                 raise BadArgumentsError("the arguments hold NaN or infinity")
+            return float(value)
         case Mapping():
-            for key, item in value.items():
-                if not isinstance(key, str):
-                    raise BadArgumentsError("an argument name is not a string")
-                _walk(key, depth + 1, left)
-                _walk(item, depth + 1, left)
+            return _plain_object(value, depth, left)
         case list() | tuple():
-            for item in value:
-                _walk(item, depth + 1, left)
+            return [_plain(item, depth + 1, left) for item in value]
         case _:
             raise BadArgumentsError(f"the arguments hold a {type(value).__name__}, which is not JSON")
 

@@ -263,7 +263,7 @@ def _truth(value: bool) -> Truth:  # the conversion itself  # noqa: FBT001
     return Truth.TRUE if value else Truth.FALSE
 
 
-def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # one return a comparison  # noqa: PLR0911  # one return a comparison
+def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # noqa: PLR0911  # one return a comparison
     if type(left) is not type(right):  # bool is never a number here
         return Truth.UNKNOWN
     match operator:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.binding import argument_digest
+from carriage_core.binding import argument_digest, plain_arguments
 from carriage_core.decision import Decision, Settlement
 from carriage_core.errors import CarriageError, EvidenceError, SinkError
 from carriage_core.manifest import EntryKind
@@ -43,14 +42,23 @@ class ActionGate:
             call_id: The framework's id of the call, if it has one.
             server: The server the tool comes from, if it has one.
         """
-        call = ToolCall(tool=tool, arguments=arguments, call_id=call_id or None, server=server)
+        call = self._call(tool, arguments, call_id, server)
         with self._state.lock:
             return self._verdict(call)
+
+    @staticmethod
+    def _call(tool: str, arguments: object, call_id: str | None, server: str | None) -> ToolCall:
+        """Take a private copy of the arguments, read once; what cannot be copied is not JSON and is denied as such."""
+        try:
+            arguments = plain_arguments(arguments)
+        except Exception:  # noqa: BLE001  # a foreign mapping may do anything; judging this refuses it
+            arguments = object()
+        return ToolCall(tool=tool, arguments=arguments, call_id=call_id or None, server=server)
 
     def _verdict(self, call: ToolCall) -> Verdict:
         try:
             return self._stricter(call, self._state.clock.sample())
-        except Exception as fault:  # invariant 11: a fault denies  # noqa: BLE001  # invariant 11: a fault denies
+        except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies
             return denied(
                 call.tool,
                 "internal_fault",
@@ -104,21 +112,9 @@ class ActionGate:
         """
         state = self._state
         with state.lock:
-            # A private copy: what is judged is what runs, whatever the caller does to its own object meanwhile.
-            try:
-                call = ToolCall(tool=tool, arguments=copy.deepcopy(arguments), call_id=call_id or None, server=server)
-            except Exception:  # whatever cannot be copied is not JSON and is denied as such  # noqa: BLE001  # invariant 11: a fault denies
-                call = ToolCall(
-                    tool=tool,
-                    arguments=None if arguments is None else object(),
-                    call_id=call_id or None,
-                    server=server,
-                )
+            call = self._call(tool, arguments, call_id, server)
             name = f"decision-{state.sequence}"
-            verdict = self._verdict(call)
-            if verdict.allowed and not state.ledger.reserve(verdict.one_use, name):
-                message = "The evidence for this call is already in use by another."
-                verdict = dataclasses.replace(verdict, outcome=Outcome.DENY, code="evidence_taken", message=message)
+            verdict = self._reserved(self._verdict(call), name)
             placed = state.placed.get(self._runtime)
             decision = Decision(
                 id=name,
@@ -130,7 +126,7 @@ class ActionGate:
             )
             try:
                 state.append(EntryKind.DECISION, _decision_body(decision))
-            except Exception as fault:  # invariant 11: what cannot be recorded is not done  # noqa: BLE001  # invariant 11: a fault denies
+            except Exception as fault:  # noqa: BLE001  # invariant 11: what cannot be recorded is not done
                 state.ledger.release(name)
                 lost = denied(
                     tool,
@@ -143,6 +139,19 @@ class ActionGate:
                 if call.call_id is not None:
                     state.executed.add((self._runtime, call.call_id))
             return decision
+
+    def _reserved(self, verdict: Verdict, decision: str) -> Verdict:
+        """Reserve what an allowed call spends; denied where another call holds it, or the ledger fails."""
+        if not verdict.allowed:
+            return verdict
+        try:
+            if self._state.ledger.reserve(verdict.one_use, decision):
+                return verdict
+        except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies
+            message = f"The evidence could not be reserved ({type(fault).__name__}); nothing was executed."
+            return dataclasses.replace(verdict, outcome=Outcome.DENY, code="internal_fault", message=message)
+        message = "The evidence for this call is already in use by another."
+        return dataclasses.replace(verdict, outcome=Outcome.DENY, code="evidence_taken", message=message)
 
     def settle(self, decision: Decision, settlement: Settlement, result: object = None) -> tuple[EvidenceRecord, ...]:
         """Record what became of an authorised action, and file the evidence it gives.
@@ -236,7 +245,7 @@ class ActionGate:
         Raises:
             CarriageError: The call is not one that waits for an approval; a denied call cannot be approved.
         """
-        call = ToolCall(tool=tool, arguments=arguments, call_id=call_id or None, server=server)
+        call = self._call(tool, arguments, call_id, server)
         state = self._state
         with state.lock:
             verdict = self._verdict(call)

@@ -150,7 +150,7 @@ def judge(
     """
     try:
         return replace(_judge(call, registry, runtime, ledger, moment, spec), registry_digest=registry.digest)
-    except Exception as fault:  # invariant 11: a fault denies; it never lets a call through  # noqa: BLE001  # invariant 11: a fault denies
+    except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies; it never lets a call through
         return denied(
             call.tool, "internal_fault", f"The monitor failed ({type(fault).__name__}); nothing was executed."
         )

@@ -151,7 +151,7 @@ class ControlPlane:
     def as_actor(self, actor: str) -> Self:
         """Return a view of the same control state for another agent: own scope, own evidence, own approvals."""
         view = self.__class__.__new__(self.__class__)
-        view._bind_to(self._state, dataclasses.replace(self._runtime, chain=(actor,)))  # its own class  # noqa: SLF001  # its own class
+        view._bind_to(self._state, dataclasses.replace(self._runtime, chain=(actor,)))  # noqa: SLF001  # its own class
         return view
 
     # -- what is in force ------------------------------------------------------------------------

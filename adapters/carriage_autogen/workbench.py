@@ -17,6 +17,7 @@ from autogen_core.tools import (
     BaseTool,
     FunctionTool,
     StaticStreamWorkbench,
+    StaticWorkbench,
     StreamTool,
     TextResultContent,
     ToolResult,
@@ -159,7 +160,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         try:
             problem, judged = self._validated(name, arguments or {})
             decision = self._control.authorize(name, judged, call_id=call_id)
-        except Exception as fault:  # invariant 11: a fault is a denial  # noqa: BLE001  # invariant 11: a fault denies
+        except Exception as fault:  # noqa: BLE001  # invariant 11: a fault is a denial
             yield _error(
                 name,
                 f"POLICY_DENIED internal_fault: the guard failed ({type(fault).__name__}); not executed.",
@@ -176,14 +177,14 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
             with run:
                 async for event in self._execute(run, token):
                     yield event
-        except Exception as fault:  # the agent would hang; the run settled what happened  # noqa: BLE001  # invariant 11: a fault denies
+        except Exception as fault:  # noqa: BLE001  # the agent would hang; the run settled what happened
             yield _error(name, f"{type(fault).__name__} while the tool ran; its outcome is unknown.")
             return
         yield run.result(name)
 
     def _validated(self, name: str, arguments: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
         """Coerce as the tool itself will, so that what is judged is what runs."""
-        tool = self._by_name.get(name)
+        tool = self._by_name.get(name) or _inner_tool(self._owners.get(name), name)
         if tool is None:
             return None, arguments
         kind = tool.args_type()
@@ -222,7 +223,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
                 future = asyncio.ensure_future(tool.run_json(arguments, token, call_id=call.call_id))
                 token.link_future(future)
                 value = await future
-        except Exception as problem:  # as the native workbench does: errors are the model's to read  # noqa: BLE001  # invariant 11: a fault denies
+        except Exception as problem:  # noqa: BLE001  # as the native workbench does: errors are the model's to read
             run.failed(self._format_errors(problem))
             return
         run.returned(value, tool.return_value_as_string(value))
@@ -352,6 +353,15 @@ class _Run:
 
     def result(self, name: str) -> ToolResult:
         return self._result or _error(name, "The tool gave no result; its outcome is unknown.")
+
+
+def _inner_tool(owner: Workbench | None, name: str) -> BaseTool[Any, Any] | None:
+    """Find the tool that a static workbench will validate a call of `name` with; others validate on their own side."""
+    if not isinstance(owner, StaticWorkbench):
+        return None
+    renamed: Mapping[str, str] = getattr(owner, "_override_name_to_original", {})
+    original = renamed.get(name, name)
+    return next((tool for tool in owner._tools if tool.name == original), None)  # noqa: SLF001  # it has no accessor
 
 
 def _as_tool(item: AnyTool) -> BaseTool[Any, Any]:

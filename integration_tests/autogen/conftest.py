@@ -28,7 +28,12 @@ POLICIES = Path(__file__).with_name("policies.yaml")
 
 # For each rule: which actor and tenant it is for (None: all), its sentence, and what its clause must name.
 FACTS = {
-    "verify-before-delete": (None, "acme", "Do not delete release artifacts unless verification Z succeeds.", ["acme/*", "succeeded"]),
+    "verify-before-delete": (
+        None,
+        "acme",
+        "Do not delete release artifacts unless verification Z succeeds.",
+        ["acme/*", "succeeded"],
+    ),
     "ask-before-publish": (None, None, "Ask a person before publishing a page.", ["publish"]),
     "pay-little": (None, None, "Never pay more than 5 dollars.", ["pay", "5"]),
     "polite": (None, None, "Never promise a refund.", None),
@@ -67,7 +72,9 @@ class Recorder(ReplayChatCompletionClient):
 def proposes(*calls, thought=None):
     """A model answer that makes calls, each given as (id, tool, arguments)."""
     made = [
-        FunctionCall(id=call_id, name=tool, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments))
+        FunctionCall(
+            id=call_id, name=tool, arguments=arguments if isinstance(arguments, str) else json.dumps(arguments)
+        )
         for call_id, tool, arguments in calls
     ]
     return CreateResult(
@@ -117,6 +124,16 @@ def calls_in(message):
     if isinstance(message, AssistantMessage) and not isinstance(message.content, str):
         return message.content
     return []
+
+
+def results_in(messages):
+    """(call id, content) of every result."""
+    return [
+        (result.call_id, result.content)
+        for message in messages
+        if isinstance(message, FunctionExecutionResultMessage)
+        for result in message.content
+    ]
 
 
 def ends_in_round(messages):
@@ -265,6 +282,7 @@ def judge():
         carried=carried,
         system_block=system_block,
         calls_in=calls_in,
+        results_in=results_in,
         ends_in_round=ends_in_round,
         unpaired=unpaired,
         on_the_wire=on_the_wire,

@@ -164,8 +164,18 @@ def capsule_bytes(head, texts_after):
 # -- invariant 1 ----------------------------------------------------------------------------------
 
 
-@given(steps=any_histories, buffer=buffers, rules=some_rules(RULES), budget=budgets, actor=actors, tenant=tenants, head=neutral)
-def test_no_prompt_lacks_an_applicable_rule(history, registries, make, judge, steps, buffer, rules, budget, actor, tenant, head):
+@given(
+    steps=any_histories,
+    buffer=buffers,
+    rules=some_rules(RULES),
+    budget=budgets,
+    actor=actors,
+    tenant=tenants,
+    head=neutral,
+)
+def test_no_prompt_lacks_an_applicable_rule(
+    history, registries, make, judge, steps, buffer, rules, budget, actor, tenant, head
+):
     """Whatever the history, buffer and window: every applicable rule stands in the system block, or there is no prompt."""
     plane = ControlPlane(registries(rules), actor=actor, tenant=tenant, counter=WhitespaceCounter(), **budget)
     context = ControlBufferedChatCompletionContext(buffer, [make.system(text) for text in head], control=plane)
@@ -189,7 +199,14 @@ def test_no_prompt_lacks_an_applicable_rule(history, registries, make, judge, st
 # -- invariant 3 ----------------------------------------------------------------------------------
 
 
-@given(steps=any_histories, buffer=buffers, rules=some_rules(RULES), budget=budgets, counter=st.sampled_from(COUNTERS), head=heads)
+@given(
+    steps=any_histories,
+    buffer=buffers,
+    rules=some_rules(RULES),
+    budget=budgets,
+    counter=st.sampled_from(COUNTERS),
+    head=heads,
+)
 def test_no_prompt_outgrows_its_window(history, registries, make, judge, steps, buffer, rules, budget, counter, head):
     """Recounted by another hand: the capsule fits the control budget and the whole prompt fits window - reserve - fixed."""
     plane = ControlPlane(registries(rules), actor="release-bot", tenant="acme", counter=counter, **budget)
@@ -207,6 +224,9 @@ def test_no_prompt_outgrows_its_window(history, registries, make, judge, steps, 
     # A byte-pair encoding is not additive where texts are joined: one token for each seam.
     seams = len(head) if counter.name.startswith("tiktoken") else 0
     assert judge.recount(counter, prompt) <= free + seams
+    # The log does not say less than what was sent.
+    data = prompt[1:] if prompt and isinstance(prompt[0], SystemMessage) else prompt
+    assert plane.last_manifest.data_tokens >= judge.recount(counter, data)
 
 
 @given(steps=paired_histories, buffer=buffers, budget=budgets, counter=st.sampled_from(COUNTERS[:2]))
@@ -223,7 +243,9 @@ def test_overload_only_where_the_least_does_not_fit(history, registries, make, j
             return
     else:
         return
-    start = max(index for index, message in enumerate(messages) if not isinstance(message, FunctionExecutionResultMessage))
+    start = max(
+        index for index, message in enumerate(messages) if not isinstance(message, FunctionExecutionResultMessage)
+    )
     least = messages[start:]
     shown = messages[-buffer:]
     if not any(isinstance(message, UserMessage) for message in least):
@@ -260,7 +282,11 @@ def test_a_history_that_fits_is_shown_as_autogen_shows_it(history, registries, m
 def test_no_call_and_no_result_stands_alone(history, registries, make, judge, steps, buffer, budget):
     """No call without its result, no result without its call, unless the history itself ends inside the round."""
     plane = ControlPlane(
-        registries(frozenset({"polite"})), actor="release-bot", tenant="acme", counter=WhitespaceCounter(), **(budget or {})
+        registries(frozenset({"polite"})),
+        actor="release-bot",
+        tenant="acme",
+        counter=WhitespaceCounter(),
+        **(budget or {}),
     )
     messages = history(steps)
     before = copy.deepcopy(messages)
@@ -275,13 +301,21 @@ def test_no_call_and_no_result_stands_alone(history, registries, make, judge, st
     if last_calls:
         assert judge.ends_in_round(messages)
     assert messages == before  # nothing stored is changed
+    # No result is shown twice or made up, but for the one that says it is unknown.
+    unknown = "No result was recorded for this call; its outcome is unknown."
+    shown = Counter(each for each in judge.results_in(prompt) if each[1] != unknown)
+    assert shown <= Counter(judge.results_in(messages))
 
 
 @given(steps=any_histories, buffer=buffers, budget=st.none() | budgets)
 def test_a_peer_finds_the_transcript_valid(history, registries, make, judge, steps, buffer, budget):
     """`tessera` finds no defect but calls of a last round that the history itself leaves open."""
     plane = ControlPlane(
-        registries(frozenset({"polite"})), actor="release-bot", tenant="acme", counter=WhitespaceCounter(), **(budget or {})
+        registries(frozenset({"polite"})),
+        actor="release-bot",
+        tenant="acme",
+        counter=WhitespaceCounter(),
+        **(budget or {}),
     )
     messages = history(steps, unique=True)
     context = make.fill(ControlBufferedChatCompletionContext(buffer, control=plane), messages)
@@ -289,12 +323,60 @@ def test_a_peer_finds_the_transcript_valid(history, registries, make, judge, ste
         prompt = make.finish(context.get_messages())
     except ControlOverloadError:
         return
-    found = Counter((each.defect.value, each.call_id) for each in inspect(judge.on_the_wire(prompt), adapter="openai").findings)
+    found = Counter(
+        (each.defect.value, each.call_id) for each in inspect(judge.on_the_wire(prompt), adapter="openai").findings
+    )
     allowed = set()
     if judge.ends_in_round(messages):
         last = max(index for index, message in enumerate(messages) if judge.calls_in(message))
         allowed = {("dangling_call", call.id) for call in judge.calls_in(messages[last])}
     assert set(found) <= allowed
+
+
+# -- what was counted before ----------------------------------------------------------------------
+
+
+@given(
+    turns=st.lists(
+        st.tuples(st.sampled_from(["add", "clear", "load", "refill"]), any_histories), min_size=1, max_size=5
+    ),
+    buffer=buffers,
+    room=st.integers(1, 400),
+)
+def test_a_used_context_shows_what_a_fresh_one_would(history, registries, make, judge, turns, buffer, room):
+    """What a context remembers between calls to count only what is new changes neither prompt nor manifest."""
+    budget = {"control_budget": 100, "window": 100 + room, "reserved_output": 0}
+    plane = ControlPlane(registries(frozenset({"polite"})), actor="release-bot", counter=WhitespaceCounter(), **budget)
+    other = ControlPlane(registries(frozenset({"polite"})), actor="release-bot", counter=WhitespaceCounter(), **budget)
+    used, stored = ControlBufferedChatCompletionContext(buffer, control=plane), []
+    for what, steps in turns:
+        new = history(steps)
+        if what == "add":
+            stored += new
+        elif what == "clear":
+            make.finish(used.clear())
+            stored = new
+        elif what == "load":
+            make.finish(used.load_state(make.finish(make.fill(BufferedChatCompletionContext(1), new).save_state())))
+            stored = new
+        else:  # the same objects once more, behind something new
+            make.finish(used.clear())
+            new += stored
+            stored = new
+        if what != "load":
+            make.fill(used, new)
+        fresh = make.fill(ControlBufferedChatCompletionContext(buffer, control=other), stored)
+        results = []
+        for context in (used, fresh):
+            try:
+                prompt = make.finish(context.get_messages())
+                manifest = context.control.last_manifest
+                results.append(
+                    (prompt, manifest.data_tokens, manifest.candidate_tokens, manifest.imitations, manifest.rho)
+                )
+            except ControlOverloadError as overload:
+                results.append(overload.numbers)
+        assert results[0] == results[1]
 
 
 # -- invariant 2 ----------------------------------------------------------------------------------
@@ -307,7 +389,9 @@ def test_a_peer_finds_the_transcript_valid(history, registries, make, judge, ste
     rules=some_rules(RULES),
     amount=st.integers(0, 10),
 )
-def test_no_word_in_the_data_changes_a_byte_of_control(history, registries, make, judge, steps, other, buffer, rules, amount):
+def test_no_word_in_the_data_changes_a_byte_of_control(
+    history, registries, make, judge, steps, other, buffer, rules, amount
+):
     """Other contents of user, tool and system messages: the same head, the same A+, the same verdict."""
     heads, sets, verdicts = set(), set(), set()
     replaced = [(step[0], other[number % len(other)], *step[2:]) for number, step in enumerate(steps)]
@@ -328,7 +412,9 @@ def test_no_word_in_the_data_changes_a_byte_of_control(history, registries, make
 one_call = st.tuples(
     st.sampled_from(["", "1", "2"]),
     st.sampled_from(["look_up", "delete_artifact", "nowhere"]),
-    st.sampled_from(['{"key": "a"}', '{"artifact_id": "a", "repo": "acme/x"}', "{}", "[1]", "no json", '{"key": 1, "more": 2}']),
+    st.sampled_from(
+        ['{"key": "a"}', '{"artifact_id": "a", "repo": "acme/x"}', "{}", "[1]", "no json", '{"key": 1, "more": 2}']
+    ),
 )
 answers = st.lists(texts | st.lists(one_call, min_size=1, max_size=3), min_size=1, max_size=4)
 
@@ -354,7 +440,9 @@ def test_no_call_leaves_the_agent_without_every_rule(
         raise AssertionError("nothing was verified")
 
     budget = {} if room is None else {"control_budget": 200, "window": 200 + room, "reserved_output": 0}
-    plane = ControlPlane(registries(frozenset(RULES)), actor="release-bot", tenant="acme", counter=WhitespaceCounter(), **budget)
+    plane = ControlPlane(
+        registries(frozenset(RULES)), actor="release-bot", tenant="acme", counter=WhitespaceCounter(), **budget
+    )
     client = make.client(*(each if isinstance(each, str) else make.proposes(*each) for each in script), *["done"] * 12)
     with pytest.warns(UserWarning, match="look_up"):
         workbench = GuardedWorkbench(
@@ -387,5 +475,7 @@ def test_no_call_leaves_the_agent_without_every_rule(
         assert needed <= judge.carried(request)
         open_calls, last_calls, loose_results = judge.unpaired(request)
         assert open_calls == last_calls == loose_results == []
-    assembled = [entry for entry in plane.sink.entries if entry.kind == "assembly" and entry.body["outcome"] == "assembled"]
+    assembled = [
+        entry for entry in plane.sink.entries if entry.kind == "assembly" and entry.body["outcome"] == "assembled"
+    ]
     assert len(assembled) == len(client.requests)

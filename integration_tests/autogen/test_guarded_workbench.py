@@ -78,7 +78,9 @@ async def test_evidence_opens_one_deletion_only(plane, workbench, effects):
     assert effects.names == ["verify_release", "delete_artifact", "verify_release"]
     assert [text.startswith("POLICY_DENIED") for text in texts] == [False, False, True, False, True]
     assert one_decision_before(effects.done[1], "2")
-    [outcome] = [body for body in bodies(plane, "outcome") if body["decision"] == bodies(plane, "decision")[1]["decision"]]
+    [outcome] = [
+        body for body in bodies(plane, "outcome") if body["decision"] == bodies(plane, "decision")[1]["decision"]
+    ]
     assert outcome["outcome"] == "executed"
 
 
@@ -150,7 +152,9 @@ async def test_parallel_calls_of_an_agent_share_one_use_of_evidence(make, plane,
     result = await within(agent.run(task="clean up"))
     assert effects.names == ["verify_release", "delete_artifact"]
     assert result.messages[-1].content == "done"
-    assert one_decision_before(effects.done[1], next(call for call in ("d0", "d1", "d2") if one_decision_before(effects.done[1], call)))
+    assert one_decision_before(
+        effects.done[1], next(call for call in ("d0", "d1", "d2") if one_decision_before(effects.done[1], call))
+    )
 
 
 @pytest.mark.asyncio
@@ -277,7 +281,9 @@ async def test_a_mask_is_never_executed_as_a_secret(plane):
             ran.append(args.password.get_secret_value())
             return Done(status="ok")
 
-    result = await GuardedWorkbench([Listing()], control=plane).call_tool("list_artifacts", {"password": "pw"}, call_id="1")
+    result = await GuardedWorkbench([Listing()], control=plane).call_tool(
+        "list_artifacts", {"password": "pw"}, call_id="1"
+    )
     assert ran in ([], ["pw"])
     assert result.is_error is (ran == [])
 
@@ -386,7 +392,9 @@ async def test_a_tool_that_raises_is_an_error_result(plane, within):
         """List artifacts."""
         raise OSError("registry is down")
 
-    result = await within(GuardedWorkbench([list_artifacts], control=plane).call_tool("list_artifacts", {}, call_id="1"))
+    result = await within(
+        GuardedWorkbench([list_artifacts], control=plane).call_tool("list_artifacts", {}, call_id="1")
+    )
     assert (result.is_error, result.to_text()) == (True, "registry is down")
     assert [body["outcome"] for body in bodies(plane, "outcome")] == ["failed"]
 
@@ -493,7 +501,9 @@ async def test_cancelling_the_caller_is_not_swallowed(make_plane, within, log_fa
         await asyncio.sleep(30)
         return ""
 
-    task = asyncio.create_task(GuardedWorkbench([list_artifacts], control=plane).call_tool("list_artifacts", {}, call_id="1"))
+    task = asyncio.create_task(
+        GuardedWorkbench([list_artifacts], control=plane).call_tool("list_artifacts", {}, call_id="1")
+    )
     await within(begun.wait())
     if log_fails:
         sink.refused = "outcome"
@@ -586,7 +596,9 @@ def test_a_binding_that_names_no_argument_is_refused_with_its_line(plane, policy
         return ""
 
     line = 1 + policy_file.read_text().splitlines().index("  pay:")
-    with pytest.raises(ToolBindingError, match=r"tools\.pay \(policy file line (\d+)\) names the argument 'amount'") as raised:
+    with pytest.raises(
+        ToolBindingError, match=r"tools\.pay \(policy file line (\d+)\) names the argument 'amount'"
+    ) as raised:
         GuardedWorkbench([pay], control=plane)
     assert abs(int(str(raised.value).split("line ")[1].split(")")[0]) - line) <= 1
 
@@ -638,7 +650,9 @@ proposals = st.lists(
         st.tuples(st.just("verify_release"), st.fixed_dictionaries({"artifact_id": artifacts | st.just("bad")})),
         st.tuples(
             st.just("delete_artifact"),
-            st.fixed_dictionaries({"artifact_id": artifacts | st.just("bad"), "repo": st.sampled_from(["acme/x", "other/x"])}),
+            st.fixed_dictionaries(
+                {"artifact_id": artifacts | st.just("bad"), "repo": st.sampled_from(["acme/x", "other/x"])}
+            ),
         ),
         st.tuples(st.just("pay"), st.fixed_dictionaries({"amount": st.sampled_from([1, "5", 5.0, 6, "7", "x", None])})),
         st.tuples(st.just("publish"), st.fixed_dictionaries({"page": artifacts})),

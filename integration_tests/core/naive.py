@@ -40,6 +40,8 @@ def plain(raw: object, sort: str = "any") -> Plain:
             return UNKNOWN
         if isinstance(raw, int) and abs(raw) >= 10**64:
             return UNKNOWN
+        if raw and not 1e-64 <= abs(raw) < 1e65:
+            return UNKNOWN
         return ("number", Fraction(repr(raw)))
     if not isinstance(raw, str) or sort in {"number", "bool"} or len(raw) > 4096:
         return UNKNOWN

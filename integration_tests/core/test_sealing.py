@@ -56,12 +56,15 @@ def test_no_model_call_is_made_with_less_than_everything_that_could_apply(
         )
     )
     sent = (head + capsule.text + tail)[len(head) : len(head) + len(capsule.text)]
-    found = reader.ids_shown(sent, {policy.id: policy.text for policy in world.policies})
+    sentences = {policy.id: policy.text for policy in world.policies}
+    found = reader.ids_shown(sent, sentences)
     expected = naive.applicable(
         world.policies, world.bindings, ("an unbound tool",) if tools is None else tools, plane.runtime
     )
-    assert set(found) == set(manifest.read_back) == expected
-    assert len(found) == len(manifest.read_back) == len(expected)
+    # Two rules may say the same sentence; without ids a reader cannot tell which is which.
+    assert sorted(sentences[name] for name in found) == sorted(sentences[name] for name in expected)
+    assert capsule.tier is Tier.EXACT or set(found) == expected
+    assert set(manifest.read_back) == expected
     assert manifest.complete
 
 

@@ -9,6 +9,7 @@ import logging
 import os
 import sys
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import ClassVar, Self
 # The SDK asks for a price list over the network and prints a banner while it is imported.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 os.environ.setdefault("OPENHANDS_SUPPRESS_BANNER", "1")
+os.environ["ALLOW_SHORT_CONTEXT_WINDOWS"] = "true"  # small windows are what these tests are about
 
 import pytest
 from openhands.sdk import Conversation
@@ -34,6 +36,10 @@ from openhands.sdk.tool import Action, Observation, Tool, ToolDefinition, ToolEx
 from pydantic import PrivateAttr
 
 logging.getLogger("openhands").setLevel(logging.CRITICAL)
+with warnings.catch_warnings():
+    # litellm's models are built by their first use, and pydantic warns of what it finds in them.
+    warnings.simplefilter("ignore")
+    TestLLM.from_messages([Message(role="assistant", content=[])]).completion([])
 
 POLICIES = Path(__file__).with_name("policies.yaml")
 
@@ -234,7 +240,10 @@ class Runs(ToolExecutor):
                     return {"artifact": action.artifact_id}
                 case status:
                     return VerifiedObservation.from_text(
-                        f"verification: {status}", artifact=action.artifact_id, status=status, is_error=status == "error"
+                        f"verification: {status}",
+                        artifact=action.artifact_id,
+                        status=status,
+                        is_error=status == "error",
                     )
         return DoneObservation.from_text("done")
 
@@ -251,7 +260,10 @@ class MadeTool(ToolDefinition):
     def create(cls, conv_state=None, **params) -> Sequence[Self]:
         seen = VerifiedObservation if cls.name == "verify_release" else DoneObservation
         made = cls(
-            description=f"{cls.name} for the tests", action_type=cls.action, observation_type=seen, executor=Runs(cls.name)
+            description=f"{cls.name} for the tests",
+            action_type=cls.action,
+            observation_type=seen,
+            executor=Runs(cls.name),
         )
         return [made]
 

@@ -43,7 +43,10 @@ steps = st.one_of(
     st.tuples(st.just("user"), texts),
     st.tuples(st.just("says"), texts),
     st.tuples(
-        st.just("round"), texts, st.lists(st.sampled_from(["ok", "error", "reject"]), min_size=1, max_size=3), st.booleans()
+        st.just("round"),
+        texts,
+        st.lists(st.sampled_from(["ok", "error", "reject"]), min_size=1, max_size=3),
+        st.booleans(),
     ),
 )
 histories = st.lists(steps, max_size=14)
@@ -91,9 +94,19 @@ def settle(condenser, events, *, requested=False):
     raise AssertionError("condensed without end")
 
 
-@given(histories, dynamics, sizes, st.integers(200, 6_000), st.integers(4_500, 14_000), st.sampled_from(COUNTERS), st.booleans())
+@given(
+    histories,
+    dynamics,
+    sizes,
+    st.integers(200, 6_000),
+    st.integers(4_500, 14_000),
+    st.sampled_from(COUNTERS),
+    st.booleans(),
+)
 @settings(deadline=None)
-def test_no_call_leaves_with_an_incomplete_or_oversized_set(kit, history, dynamic, size, control, window, counter, requested):
+def test_no_call_leaves_with_an_incomplete_or_oversized_set(
+    kit, history, dynamic, size, control, window, counter, requested
+):
     """Invariants 1, 3 and 8: what is sent holds all of A+ once, fits the window and pairs its calls; or nothing is sent."""
     assume(window - RESERVED > control)
     events = build(kit, history, dynamic)
@@ -113,7 +126,7 @@ def test_no_call_leaves_with_an_incomplete_or_oversized_set(kit, history, dynami
     expected = kit.applicable(ACTOR, TENANT, kit.NAMES)
     assert kit.carried(messages) == dict.fromkeys(expected, 1)
     assert kit.unpaired(messages) == ([], [], [])
-    assert not inspect(kit.on_the_wire(messages)).defects if hasattr(inspect([]), "defects") else bool(inspect([]))
+    assert not inspect(kit.on_the_wire(messages), adapter="openai").fatal
     assert kit.recount(counter, messages, events[0].tools) <= window - RESERVED
     event(f"tier {plane.last_manifest.tier}, {'cut' if len(sent) < len(events) else 'whole'}")
 
@@ -159,7 +172,9 @@ def test_data_changes_no_byte_of_the_control_plane(kit, one, other, dynamic):
     """Invariant 2: two histories over the same tools get the same capsule, byte for byte, at the same place."""
     plane = plane_with(kit)
     condenser = ControlRollingCondenser(control=plane, max_size=6, keep_first=2)
-    heads = {settle(condenser, build(kit, history, dynamic))[0].events[0].dynamic_context.text for history in (one, other)}
+    heads = {
+        settle(condenser, build(kit, history, dynamic))[0].events[0].dynamic_context.text for history in (one, other)
+    }
     assert len(heads) == 1
     [head] = heads
     assert head.startswith((dynamic or "") + "\n\n")
@@ -227,10 +242,14 @@ def test_the_model_s_smaller_window_counts(kit):
     plane = plane_with(kit)
     condenser = ControlRollingCondenser(control=plane, max_size=80, keep_first=2)
     assert isinstance(condenser.condense(View(events=events)), View)
-    small = kit.recorder(max_input_tokens=plane.last_manifest.control_tokens + plane.last_manifest.fixed_tokens + RESERVED + 6_000)
+    small = kit.recorder(
+        max_input_tokens=plane.last_manifest.control_tokens + plane.last_manifest.fixed_tokens + RESERVED + 6_000
+    )
     answer = condenser.condense(View(events=events), agent_llm=small)
     assert isinstance(answer, Condensation)
-    tiny = kit.recorder(max_input_tokens=plane.last_manifest.control_tokens + plane.last_manifest.fixed_tokens + RESERVED + 500)
+    tiny = kit.recorder(
+        max_input_tokens=plane.last_manifest.control_tokens + plane.last_manifest.fixed_tokens + RESERVED + 500
+    )
     with pytest.raises(ControlOverloadError) as caught:
         condenser.condense(View(events=events), agent_llm=tiny)
     # The figure is what would be left if the whole middle went: more than that is not needed.

@@ -322,6 +322,8 @@ class _Reader:
             by_tool[binding.tool] = (*by_tool.get(binding.tool, ()), binding)
         found: list[Policy] = []
         lines: dict[object, int] = {}
+        # With a binding refused, "no tool is bound" would be said of every rule that it was for.
+        tools_at_fault = any(fault.path.startswith("tools") for fault in self.faults)
         for index, entry in enumerate(node.items):
             path = f"policies[{index}]"
             before = len(self.faults)
@@ -341,7 +343,7 @@ class _Reader:
                 )
                 continue
             lines[policy.identity] = entry.line
-            for fault in undefined_attributes(policy, by_tool):
+            for fault in () if tools_at_fault else undefined_attributes(policy, by_tool):
                 place, line = _locate(entry, path, fault)
                 self.faults.append(dataclasses.replace(fault, path=place, line=line))
             found.append(policy)
@@ -374,7 +376,9 @@ class _Reader:
         )
         kind, where = self.where(entries, path)
         unless = self.condition(entries["unless"], f"{path}.unless") if "unless" in entries else None
-        if issuer is None or effect is None:
+        before = len(self.faults)
+        evidence = self.evidence(entries["evidence"], f"{path}.evidence") if "evidence" in entries else ()
+        if issuer is None or effect is None or len(self.faults) > before:
             return None
         return Policy(
             id=self.text(entries["id"], f"{path}.id"),
@@ -393,7 +397,7 @@ class _Reader:
             object_type=kind,
             where=where,
             unless=unless,
-            evidence=self.evidence(entries["evidence"], f"{path}.evidence") if "evidence" in entries else (),
+            evidence=evidence,
             priority=self.integer(entries["priority"], f"{path}.priority") if "priority" in entries else 0,
             valid_from=self.instant(entries["valid_from"], f"{path}.valid_from") if "valid_from" in entries else None,
             valid_until=self.instant(entries["valid_until"], f"{path}.valid_until")

@@ -318,7 +318,7 @@ def _evidence_faults(
 
 def near(word: str, known: Iterable[str]) -> str:
     """Phrase the mend for an unknown word: the closest known one, else all of them."""
-    known = sorted(known)
+    known = sorted(map(str, known))
     close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     if close:
         return f"did you mean {close[0]!r}?"

@@ -177,7 +177,10 @@ def _node(node: YamlNode, path: str, faults: list[Fault], depth: int) -> Node:
                     mend="keep one of them",
                 )
             )
-        entries[key] = _node(value_node, inner, faults, depth + 1)
+        value = _node(value_node, inner, faults, depth + 1)
+        if isinstance(value_node, ScalarNode) and value_node.value == "" and value_node.style is None:
+            value = Node(None, "scalar", key_line)  # nothing stands there; the parser marks the line after it
+        entries[key] = value
         lines.append((key, key_line))
     return Node(tuple(entries.items()), "mapping", line, tuple(lines))
 

@@ -45,31 +45,32 @@ def latest(messages: Sequence[LLMMessage], meter: Meter, *, count: int, budget: 
         return Window(messages=[], tokens=0, imitations=0, has_system=False)
     newest = last_round(messages)
     start = min(round_start(messages, max(0, end - count)), newest)
-    room = budget
+    cut, room = start, budget
     while True:
-        window, start = _cut(messages, meter, start=start, newest=newest, budget=room)
-        if window.tokens <= budget or start == newest:
+        window, cut = _cut(messages, meter, start=start, cut=cut, newest=newest, budget=room)
+        if window.tokens <= budget or cut == newest:
             return window
         room -= window.tokens - budget  # mending added more than the cut left room for
 
 
-def _cut(messages: Sequence[LLMMessage], meter: Meter, *, start: int, newest: int, budget: int) -> tuple[Window, int]:
-    """Cut at `start`, or later where tokens force it; returns where it cut as well."""
+def _cut(  # one state of the loop
+    messages: Sequence[LLMMessage], meter: Meter, *, start: int, cut: int, newest: int, budget: int
+) -> tuple[Window, int]:
+    """Cut the native window, which begins at `start`, at `cut` or later where tokens force it."""
     kept: int | None = None
-    if meter.tokens(start) > budget:
-        cut = min(round_start(messages, max(start, meter.start_within(budget))), newest)
-        if start <= meter.newest_user < cut:
-            kept = meter.newest_user
-            room = budget - meter.tokens(kept, kept + 1)
-            cut = min(round_start(messages, max(cut, meter.start_within(room))), newest)
-        start = cut
-    chosen = list(messages[start:])
-    tokens, imitations = meter.tokens(start), meter.imitations(start)
-    if not meter.rounds.whole_from(start):
+    if meter.tokens(cut) > budget:
+        cut = min(round_start(messages, max(cut, meter.start_within(budget))), newest)
+    if start <= meter.newest_user < cut:
+        kept = meter.newest_user
+        room = budget - meter.tokens(kept, kept + 1)
+        cut = min(round_start(messages, max(cut, meter.start_within(room))), newest)
+    chosen = list(messages[cut:])
+    tokens, imitations = meter.tokens(cut), meter.imitations(cut)
+    if not meter.rounds.whole_from(cut):
         chosen = mended(chosen)
         tokens = meter.tokens_of(chosen)
     if kept is not None:
         chosen.insert(0, messages[kept])
         tokens += meter.tokens(kept, kept + 1)
         imitations += meter.imitations(kept, kept + 1)
-    return Window(messages=chosen, tokens=tokens, imitations=imitations, has_system=meter.has_system(start)), start
+    return Window(messages=chosen, tokens=tokens, imitations=imitations, has_system=meter.has_system(cut)), cut

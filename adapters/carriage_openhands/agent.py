@@ -14,6 +14,7 @@ from carriage_openhands.compat import PROMPT_DIR, Agent, ToolDefinition
 from carriage_openhands.control import ControlCondenser, offered, offering
 from carriage_openhands.guard import GuardedExecutor
 from carriage_openhands.measuring import meter_for
+from carriage_openhands.pairing import orphans
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -112,8 +113,7 @@ class GuardedAgent(Agent):
         Raises:
             ControlError: The complete control set cannot be sent; no model was called.
         """
-        tools = self.tools_map
-        self._learn(self.control_condenser.control, tools)
+        tools = self._prepared(conversation)
         with offering(self.control_condenser, tools):
             super().step(conversation, on_event, on_token)
 
@@ -125,8 +125,7 @@ class GuardedAgent(Agent):
         on_token: ConversationTokenCallbackType | None = None,
     ) -> None:
         """Do as `step` does, asynchronously."""
-        tools = self.tools_map
-        self._learn(self.control_condenser.control, tools)
+        tools = self._prepared(conversation)
         with offering(self.control_condenser, tools):
             await super().astep(conversation, on_event, on_token)
 
@@ -141,6 +140,14 @@ class GuardedAgent(Agent):
             "ask_agent calls the model without the control capsule; nothing was sent.",
             mend="send the question as a message, or ask an agent that is not guarded.",
         )
+
+    def _prepared(self, conversation: LocalConversation) -> dict[str, ToolDefinition[Any, Any]]:
+        """Make ready for a step, and return its tools."""
+        if orphans(conversation.state.view.events):
+            conversation.state.rebuild_view()  # puts the lost calls back; the condenser could only forget the results
+        tools = self.tools_map
+        self._learn(self.control_condenser.control, tools)
+        return tools
 
     def _learn(self, plane: ControlPlane, tools: Mapping[str, ToolDefinition[Any, Any]]) -> None:
         """Tell the plane the tools, once for each set, and list the unbound ones before the model is called."""

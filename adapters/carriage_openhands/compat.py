@@ -20,6 +20,7 @@ from openhands.sdk.context.condenser.base import (
 from openhands.sdk.context.view import View
 from openhands.sdk.event import ActionEvent, LLMConvertibleEvent, SystemPromptEvent
 from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.event.llm_convertible.observation import ObservationBaseEvent
 from openhands.sdk.llm import LLM, ImageContent, Message, TextContent
 from openhands.sdk.mcp.definition import MCPToolAction
 from openhands.sdk.skills.utils import expand_variable_references
@@ -46,6 +47,7 @@ __all__ = [
     "Message",
     "NoCondensationAvailableException",
     "Observation",
+    "ObservationBaseEvent",
     "RollingCondenser",
     "SystemPromptEvent",
     "TextContent",

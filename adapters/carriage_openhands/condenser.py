@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Self, override
+from typing import TYPE_CHECKING, Self, override
 
 from pydantic import Field, model_validator
 
@@ -14,14 +14,11 @@ from carriage_openhands.compat import (
     NoCondensationAvailableException,
     View,
 )
-from carriage_openhands.control import ControlCondenser
+from carriage_openhands.control import ControlCondenser, forget
 from carriage_openhands.forgetting import middle
 
 if TYPE_CHECKING:
     from carriage_openhands.control import Measured
-
-NO_RESPONSE: Final = "policy-carriage"
-"""Stands where the SDK records which model response wrote a summary; none did."""
 
 
 class ControlRollingCondenser(ControlCondenser):
@@ -79,11 +76,7 @@ class ControlRollingCondenser(ControlCondenser):
                 f"all {len(view)} events of the view are head or newest unit; nothing can be forgotten."
             )
         start, end = run
-        return Condensation(
-            forgotten_event_ids={event.id for event in view.events[start:end]},
-            summary=None,
-            llm_response_id=NO_RESPONSE,
-        )
+        return forget(event.id for event in view.events[start:end])
 
     @override
     def hard_context_reset(self, view: View, agent_llm: LLM | None = None) -> Condensation | None:

@@ -27,13 +27,23 @@ from carriage_core import (
 from carriage_openhands.bindings import bound
 from carriage_openhands.compat import LLM, Condensation, RollingCondenser, ToolDefinition, View, input_window
 from carriage_openhands.measuring import MeasuredTool, Meter, meter_for
+from carriage_openhands.pairing import orphans
 from carriage_openhands.placement import place, system_prompt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _ATTEMPTS: Final = 3
 """How often an assembly is made anew because a policy changed meanwhile, before the step fails."""
+
+
+NO_RESPONSE: Final = "policy-carriage"
+"""Stands where the SDK records which model response wrote a summary; none did."""
+
+
+def forget(event_ids: Iterable[str]) -> Condensation:
+    """Build the event that takes these events out of the view, with nothing in their place."""
+    return Condensation(forgotten_event_ids=set(event_ids), summary=None, llm_response_id=NO_RESPONSE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,12 +146,14 @@ class ControlCondenser(RollingCondenser, ABC):
         Raises:
             ControlError: The complete control set cannot be sent, and so nothing is (invariant 1).
         """
-        return self._sealed(super().condense(view, agent_llm=agent_llm), agent_llm)
+        lost = orphans(view.events)
+        return forget(lost) if lost else self._sealed(super().condense(view, agent_llm=agent_llm), agent_llm)
 
     @override
     async def acondense(self, view: View, agent_llm: LLM | None = None) -> View | Condensation:
         """Do as `condense` does, awaiting a subclass's own asynchronous work."""
-        return self._sealed(await super().acondense(view, agent_llm=agent_llm), agent_llm)
+        lost = orphans(view.events)
+        return forget(lost) if lost else self._sealed(await super().acondense(view, agent_llm=agent_llm), agent_llm)
 
     def measured(self, view: View, agent_llm: LLM | None) -> Measured:
         """Render A+ for the tools on offer and measure a view against the budget.

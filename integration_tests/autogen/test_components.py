@@ -242,7 +242,7 @@ def test_a_process_without_the_plane_fails_closed(context, plane, run_python):
 
 @pytest.mark.asyncio
 async def test_a_process_with_the_file_has_the_same_decision_state(context, plane, make, run_python):
-    """Config and state carried to a new process that loaded the file: the same reference, rules, capsule, verdict, prompt."""
+    """Config and state in a new process that loaded the file: the same reference, rules, capsule, verdict, prompt."""
     prompt = await context.get_messages()
     answer = run_python(
         PLANE

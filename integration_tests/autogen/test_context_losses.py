@@ -1,18 +1,18 @@
 """Losses that AutoGen's own buffered context allows, and that must not happen with ours."""
 
 import asyncio
+import dataclasses
 import json
 
 import pytest
 from autogen_agentchat.agents import AssistantAgent
-from autogen_agentchat.base import Handoff
 from autogen_agentchat.conditions import MaxMessageTermination
-from autogen_agentchat.messages import HandoffMessage, TextMessage
+from autogen_agentchat.messages import HandoffMessage
 from autogen_agentchat.teams import RoundRobinGroupChat
 from autogen_core import CancellationToken
 from autogen_core.memory import ListMemory, MemoryContent, MemoryMimeType
 from autogen_core.model_context import BufferedChatCompletionContext
-from autogen_core.models import AssistantMessage, FunctionExecutionResultMessage, SystemMessage, UserMessage
+from autogen_core.models import FunctionExecutionResultMessage, SystemMessage, UserMessage
 
 from carriage_autogen import ADAPTER, ControlBufferedChatCompletionContext, GuardedWorkbench
 from carriage_core import (
@@ -20,7 +20,6 @@ from carriage_core import (
     ControlOverloadError,
     ControlPlane,
     SinkError,
-    Utf8UpperBound,
     WhitespaceCounter,
     declared_adapters,
     verify_chain,
@@ -78,7 +77,7 @@ def test_policy_outlives_the_buffer(make, judge, context, prompt):
 
 
 def test_initial_system_message_outlives_the_buffer(make, context, prompt):
-    """Row 2: a system message given at the start stays at the head, after the capsule, once, however short the buffer."""
+    """Row 2: a system message given at the start stays at the head, after the capsule, once, in any buffer."""
     shown = prompt(context(2, [make.system("Be brief.")]), [make.user("a"), make.says("b"), make.user("c")])
     assert shown[0].content.endswith("\n\nBe brief.")
     assert [message.content for message in shown[1:]] == ["b", "c"]
@@ -268,7 +267,7 @@ async def test_a_cancelled_run_can_go_on(make, judge, plane, within):
 @pytest.mark.asyncio
 @pytest.mark.parametrize("stream", [False, True])
 async def test_every_call_of_a_tool_loop_carries(make, judge, plane, agent_of, within, stream):
-    """First call, each turn of `max_tool_iterations`, reflection, streamed or not: one manifest and all rules for each."""
+    """First call, each turn of a tool loop, reflection, streamed or not: one manifest and all rules for each."""
     client = make.client(*(make.proposes((str(turn), "list_artifacts", {})) for turn in range(3)), "done")
     agent = agent_of(client, buffer=2, model_client_stream=stream, reflect_on_tool_use=True, max_tool_iterations=3)
     await within(agent.run(task="look thrice"))
@@ -385,7 +384,7 @@ def test_a_refilled_context_is_counted_anew(make, make_plane, context, prompt):
 
 
 def test_a_result_that_gives_little_room_drops_old_data_not_the_call(make, make_plane, context, prompt):
-    """What mending and demoting add is paid with older data; it never turns a prompt that could fit into an overload."""
+    """What mending and demoting add is paid with older data; it never makes an overload of what could fit."""
     control = make_plane(control_budget=4_000, window=8_000, reserved_output=0)
     used = control.capsule().tokens + 4
     filler = make.user("x" * (8_000 - used - 4 - 20))
@@ -411,6 +410,17 @@ def test_a_full_window_cuts_old_data_and_keeps_the_newest_request(make, make_pla
     assert judge.unpaired(shown) == ([], [], [])
     assert 4 < len(shown) < 24
     assert control.last_manifest.rho > 1
+
+
+@pytest.mark.parametrize("room", range(10, 220, 15))
+def test_what_mending_adds_is_not_paid_with_the_request(make, make_plane, context, prompt, room):
+    """Unanswered calls grow when they are mended; older ones go then, and the newest user message stays."""
+    control = make_plane(counter=WhitespaceCounter(), control_budget=180, window=180 + room, reserved_output=0)
+    request = make.user("THE REQUEST")
+    history = [request, *(make.calls(str(number)) for number in range(8)), make.says("x")]
+    shown = prompt(context(50, control=control), history)
+    assert any(message is request for message in shown)
+    assert shown[-1].content == "x"
 
 
 # -- what comes in by other ways is data ----------------------------------------------------------
@@ -550,6 +560,35 @@ def test_a_new_policy_is_in_the_next_prompt(make, plane, context, prompt):
     [policy] = [policy for policy in plane.registry.policies if policy.id == "polite"]
     plane.withdraw(policy.identity, by=policy.issuer)
     assert "Never promise a refund." not in prompt(ours)[0].content
+
+
+@pytest.mark.asyncio
+async def test_a_policy_admitted_while_the_model_thinks_is_shown_before_anything_runs(
+    make, judge, plane, agent_of, within, effects
+):
+    """A call made without sight of a new rule is denied; the next prompt has the rule, and then the call may run."""
+    [policy] = [policy for policy in plane.registry.policies if policy.id == "verify-before-delete"]
+    newer = dataclasses.replace(policy, version=2, text="Verify before you delete, says the security team.")
+
+    class Slow(make.client):
+        async def create(self, messages, **more):
+            if len(self.requests) == 1:
+                plane.admit(newer, by=newer.issuer)
+            return await super().create(messages, **more)
+
+    delete = {"artifact_id": "build-1", "repo": "acme/payments"}
+    client = Slow(
+        make.proposes(("0", "verify_release", {"artifact_id": "build-1"})),
+        make.proposes(("1", "delete_artifact", delete)),
+        make.proposes(("2", "delete_artifact", delete)),
+        "done",
+    )
+    await within(agent_of(client, buffer=9, max_tool_iterations=4).run(task="clean up"))
+    assert [newer.text in judge.system_block(request) for request in client.requests] == [False, False, True, True]
+    first, second = (request[-1].content[0] for request in client.requests[2:])
+    assert first.content.startswith("POLICY_DENIED control_changed")
+    assert not second.is_error
+    assert effects.names == ["verify_release", "delete_artifact"]
 
 
 @pytest.mark.parametrize("size", [0, -1])

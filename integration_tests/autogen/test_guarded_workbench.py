@@ -114,6 +114,30 @@ async def test_a_verification_that_raises_takes_the_old_evidence_back(plane, eff
     assert [body["outcome"] for body in bodies(plane, "outcome")] == ["executed", "failed"]
 
 
+class Report(BaseModel):
+    """What a verification returns as a model."""
+
+    status: str
+
+
+@pytest.mark.parametrize(
+    ("returned", "opens"),
+    [(Report(status="succeeded"), True), ('{"status": "succeeded"}', False), ("succeeded", False), (None, False)],
+)
+@pytest.mark.asyncio
+async def test_only_a_structured_result_is_evidence(plane, effects, tools, returned, opens):
+    """A model counts as the mapping it is; text that looks like one does not count."""
+
+    def verify_release(artifact_id: str) -> object:
+        """Run verification Z."""
+        return returned
+
+    workbench = GuardedWorkbench([tools[0], verify_release], control=plane)
+    await workbench.call_tool("verify_release", VERIFY, call_id="1")
+    await workbench.call_tool("delete_artifact", DELETE, call_id="2")
+    assert effects.names == ["delete_artifact"] * opens
+
+
 @pytest.mark.asyncio
 async def test_a_call_id_runs_once(workbench, effects):
     """A replayed call is denied even where the rule would allow it again."""
@@ -441,8 +465,8 @@ def slow(plane):
 
 
 async def until(event):
-    while not event.is_set():
-        await asyncio.sleep(0.005)
+    """Wait for an event that a tool's thread sets."""
+    assert await asyncio.to_thread(event.wait, 10)
 
 
 @pytest.mark.asyncio
@@ -669,80 +693,103 @@ def registry(policy_file):
     return load_policy_file(policy_file)
 
 
-@given(proposals=proposals)
-def test_every_effect_has_one_decision_and_only_what_the_rules_allow_runs(registry, make_effects, proposals):
-    """Counted from effects the tools wrote down, against a small model of the rules that shares no code with the monitor."""
-    plane = ControlPlane(registry, actor="release-bot", tenant="acme", counter=WhitespaceCounter())
-    effects = make_effects(plane.sink)
+class Rules:
+    """A small model of the rules in the policy file, which shares no code with the monitor."""
+
+    def __init__(self):
+        self.verified, self.approved, self.used = set(), set(), set()
+
+    def approve(self, page, call_id):
+        """Whether a person can approve that call now."""
+        if (page, call_id) in self.approved or (call_id and call_id in self.used):
+            return False
+        self.approved.add((page, call_id))
+        return True
+
+    def run(self, tool, arguments, call_id):
+        """The effect that a call has, None if it must have none."""
+        if tool == "nowhere" or "more" in arguments or (call_id and call_id in self.used):
+            return None
+        match tool, arguments:
+            case "delete_artifact", {"artifact_id": artifact, "repo": "acme/x"}:
+                if artifact not in self.verified:
+                    return None
+                self.verified.discard(artifact)
+            case "verify_release", {"artifact_id": artifact}:
+                (self.verified.discard if artifact == "bad" else self.verified.add)(artifact)
+            case "pay", {"amount": amount}:
+                if amount not in {1, "5", 5.0}:
+                    return None
+                arguments = {"amount": int(amount)}
+            case "publish", {"page": page}:
+                if (page, call_id) not in self.approved:
+                    return None
+                self.approved.discard((page, call_id))
+        self.used.add(call_id)
+        return tool, arguments
+
+
+@pytest.fixture(scope="session")
+def quick_tools():
+    """The five tools as coroutines that never wait, made once; they note their effects where they are told to."""
+    noted = []
 
     async def delete_artifact(artifact_id: str, repo: str) -> dict:
-        effects.note("delete_artifact", artifact_id=artifact_id, repo=repo)
+        noted[-1].note("delete_artifact", artifact_id=artifact_id, repo=repo)
         return {}
 
     async def verify_release(artifact_id: str) -> dict:
-        effects.note("verify_release", artifact_id=artifact_id)
+        noted[-1].note("verify_release", artifact_id=artifact_id)
         return {"status": "failed" if artifact_id == "bad" else "succeeded"}
 
     async def publish(page: str) -> str:
-        effects.note("publish", page=page)
+        noted[-1].note("publish", page=page)
         return page
 
     async def pay(amount: int) -> str:
-        effects.note("pay", amount=amount)
+        noted[-1].note("pay", amount=amount)
         return ""
 
     async def list_artifacts() -> str:
-        effects.note("list_artifacts")
+        noted[-1].note("list_artifacts")
         return ""
 
     functions = [delete_artifact, verify_release, publish, pay, list_artifacts]
-    workbench = GuardedWorkbench([FunctionTool(each, description="d") for each in functions], control=plane)
-    expected, verified, approved, used = [], set(), set(), set()
+    made = [FunctionTool(each, description="d") for each in functions]
 
-    def may_run(tool, arguments, call_id):
-        if tool == "nowhere" or "more" in arguments or (call_id and call_id in used):
-            return None
-        match tool:
-            case "delete_artifact" if arguments["repo"].startswith("acme/"):
-                if arguments["artifact_id"] not in verified:
-                    return None
-                verified.discard(arguments["artifact_id"])
-            case "verify_release":
-                (verified.discard if arguments["artifact_id"] == "bad" else verified.add)(arguments["artifact_id"])
-            case "pay":
-                if arguments["amount"] not in (1, "5", 5.0):
-                    return None
-                arguments = {"amount": int(arguments["amount"])}
-            case "publish":
-                if (arguments["page"], call_id) not in approved:
-                    return None
-                approved.discard((arguments["page"], call_id))
-        return tool, arguments
+    def quick_tools_(effects):
+        noted[:] = [effects]
+        return made
+
+    return quick_tools_
+
+
+@given(proposals=proposals)
+def test_every_effect_has_one_decision_and_only_what_the_rules_allow_runs(
+    registry, make_effects, quick_tools, proposals
+):
+    """Counted from effects the tools wrote down, and compared with a model of the rules."""
+    plane = ControlPlane(registry, actor="release-bot", tenant="acme", counter=WhitespaceCounter())
+    effects, rules, expected = make_effects(plane.sink), Rules(), []
+    workbench = GuardedWorkbench(quick_tools(effects), control=plane)
 
     async def run():
         for (tool, arguments), call_id in proposals:
             if tool == "approve":
-                waits = (arguments["page"], call_id) not in approved
-                if waits and not (call_id and call_id in used):
-                    approved.add((arguments["page"], call_id))
+                if rules.approve(arguments["page"], call_id):
                     plane.approve("publish", arguments, by="ana", call_id=call_id or None)
                 continue
-            before = len(effects.done)
             result = await workbench.call_tool(tool, arguments, call_id=call_id)
-            allowed = may_run(tool, arguments, call_id)
-            assert result.is_error is (allowed is None)
-            assert len(effects.done) - before == (allowed is not None)
-            if allowed is not None:
-                expected.append(allowed)
-                used.add(call_id)
+            effect = rules.run(tool, arguments, call_id)
+            assert result.is_error is (effect is None)
+            expected.extend([] if effect is None else [effect])
+            assert len(effects.done) == len(expected)
 
     asyncio.run(run())
     assert [(tool, arguments) for tool, arguments, _ in effects.done] == expected
-    allows = [body for body in bodies(plane, "decision") if body["verdict"] == "allow"]
-    outcomes = bodies(plane, "outcome")
-    started = [body["decision"] for body in outcomes if body["outcome"] != "not_started"]
-    assert started == [body["decision"] for body in allows if body["decision"] in started]
+    started = [body["decision"] for body in bodies(plane, "outcome") if body["outcome"] != "not_started"]
     assert len(started) == len(effects.done) == len(set(started))
-    for position, (tool, _, entries) in enumerate(effects.done):
-        last = [entry.body for entry in entries if entry.kind == "decision"][-1]
-        assert (last["tool"], last["verdict"], last["decision"]) == (tool, "allow", started[position])
+    for decision, (tool, _, entries) in zip(started, effects.done, strict=True):
+        decisions = [entry.body for entry in entries if entry.kind == "decision"]
+        assert [body["decision"] for body in decisions].count(decision) == 1
+        assert (decisions[-1]["tool"], decisions[-1]["verdict"], decisions[-1]["decision"]) == (tool, "allow", decision)

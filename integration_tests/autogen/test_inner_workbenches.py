@@ -85,7 +85,7 @@ async def test_text_of_an_inner_tool_is_no_evidence(kind, plane, as_tools, effec
 @inner_kinds
 @pytest.mark.asyncio
 async def test_inner_coercion_does_not_get_round_a_rule(kind, plane, effects):
-    """What an inner tool would make of its arguments is judged, or the call is denied; never one judged and another run."""
+    """What an inner tool would make of its arguments is judged, or the call denied; never one judged, another run."""
 
     class Stripped(BaseModel):
         artifact_id: str
@@ -406,7 +406,7 @@ async def test_an_agent_as_a_tool_is_heard(wrap, make, plane, agent_of, within):
 @inner_kinds
 @pytest.mark.asyncio
 async def test_a_renamed_tool_is_judged_by_the_name_the_model_uses(kind, plane, effects):
-    """Rules bind the name that is offered; the tool behind it runs, also where AutoGen's own stream would not find it."""
+    """Rules bind the name that is offered; the tool behind it runs, also where AutoGen's stream would not find it."""
     from autogen_core.tools import ToolOverride  # noqa: PLC0415  # from 0.6.4 on
 
     def remove(artifact_id: str, repo: str) -> str:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from hypothesis import strategies as st
 
 from carriage_core import (
     Attribute,
-    Budget,
     ControlPlane,
     Effect,
     EvidenceDeclaration,
@@ -332,7 +331,7 @@ class World:
     bindings: tuple[ToolBinding, ...]
     policies: tuple[Policy, ...]
 
-    @property
+    @cached_property
     def registry(self) -> PolicyRegistry:
         return PolicyRegistry.of(self.policies, self.bindings)
 
@@ -366,8 +365,19 @@ def call(draw: st.DrawFn, tools: Sequence[str]) -> tuple[str, dict[str, Any]]:
 
 
 @st.composite
-def calls(draw: st.DrawFn, tools: Sequence[str] = (*TOOLS, *WITNESSES), most: int = 3) -> list[tuple[str, dict[str, Any]]]:
+def calls(
+    draw: st.DrawFn, tools: Sequence[str] = (*TOOLS, *WITNESSES), most: int = 3
+) -> list[tuple[str, dict[str, Any]]]:
     return [call(draw, tools) for _ in range(1 + draw(_upto(most - 1)))]
+
+
+@st.composite
+def proposals(draw: st.DrawFn, tools: Sequence[str]) -> list[tuple[str, Any]]:
+    """Calls of which a few have arguments that nobody can judge."""
+    proposed: list[tuple[str, Any]] = draw(calls(tools))
+    if chance(draw, 10):
+        proposed.append((pick(draw, tools), pick(draw, UNJUDGEABLE)))
+    return proposed
 
 
 UNJUDGEABLE: tuple[Any, ...] = (
@@ -426,7 +436,7 @@ def ledger_of(registry: PolicyRegistry, events: list[naive.Seen]) -> EvidenceLed
     ledger = EvidenceLedger()
     declarations = {d.digest: d for policy in registry.policies for _, d in policy.evidence}
     for event in events:
-        for declaration in declarations.values():
+        for _, declaration in sorted(declarations.items()):
             if declaration.from_tool != event.tool:
                 continue
             if not event.succeeded:
@@ -470,5 +480,3 @@ untrusted = st.one_of(
     ),
     st.text(max_size=30),
 )
-
-budgets = st.builds(lambda control: Budget(control=control), st.integers(1, 3_000))

@@ -7,7 +7,6 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from carriage_core import PolicyRegistry, RuntimeState, ToolCall, a_plus
-from carriage_core.applicability import a_star, lookups
 from carriage_core.monitor import judge
 from carriage_core.runtime import Moment
 from integration_tests.core import naive
@@ -15,7 +14,6 @@ from integration_tests.core.strategies import (
     NOW,
     TOOLS,
     UNBOUND,
-    UNJUDGEABLE,
     WITNESSES,
     World,
     calls,
@@ -23,6 +21,7 @@ from integration_tests.core.strategies import (
     histories,
     ledger_of,
     moments,
+    proposals,
     runtimes,
     specs,
     worlds,
@@ -72,26 +71,6 @@ def test_rules_that_no_tool_triggers_are_shown_with_every_set_of_tools(
     assert keys == sorted(set(keys))
 
 
-@given(worlds(), runtimes, moments, calls())
-def test_the_index_finds_exactly_the_rules_that_a_scan_finds(
-    world: World, runtime: RuntimeState, moment: Moment, proposed: list[tuple[str, dict[str, object]]]
-) -> None:
-    """A* through the registry's index equals A* by looking at every policy, for each action of a call."""
-    registry = world.registry
-    now = NOW if moment.trusted else None
-    for tool, arguments in proposed:
-        found = [
-            sorted(policy.digest for policy in a_star(registry, runtime, action, moment, lookups(action, runtime, moment)))
-            for binding in registry.bindings.get(tool, ())
-            for action in binding.actions(arguments)
-        ]
-        expected = [
-            sorted(policy.digest for policy in world.policies if naive.governs(policy, action, runtime, now))
-            for action in naive.every_action(world.bindings, tool, arguments)
-        ]
-        assert found == expected
-
-
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[World, RuntimeState, list[naive.Seen]]:
     runtime = draw(runtimes)
@@ -99,14 +78,14 @@ def situations(draw: st.DrawFn) -> tuple[World, RuntimeState, list[naive.Seen]]:
 
 
 def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
-    """The verdict of the monitor is that of a plain evaluator, and each of the three occurs."""
+    """Verdict and governing rules are those of a plain evaluator that scans everything, and each verdict occurs."""
     seen = Counter[str]()
 
-    @given(situations(), moments, calls((*TOOLS, *WITNESSES, UNBOUND)))
+    @given(situations(), moments, proposals((*TOOLS, *TOOLS, *WITNESSES, UNBOUND)))
     def holds(
         situation: tuple[World, RuntimeState, list[naive.Seen]],
         moment: Moment,
-        proposed: list[tuple[str, dict[str, object]]],
+        proposed: list[tuple[str, object]],
     ) -> None:
         world, runtime, events = situation
         registry = world.registry
@@ -125,28 +104,19 @@ def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
             seen[expected] += 1
             seen["lifted by evidence"] += bool(verdict.evidence)
             assert verdict.outcome.value == expected
+            if verdict.call_digest is not None:
+                assert isinstance(arguments, dict | None)
+                assert verdict.governing == {
+                    policy.digest
+                    for action in naive.every_action(world.bindings, tool, arguments or {})
+                    for policy in world.policies
+                    if naive.governs(policy, action, runtime, now)
+                }
 
     holds()
     total = seen["allow"] + seen["confirm"] + seen["deny"]
     assert min(seen["allow"], seen["confirm"], seen["deny"]) >= 0.05 * total, seen
-    assert seen["lifted by evidence"] > 0, seen
-
-
-@given(worlds(), runtimes, st.sampled_from(TOOLS), st.sampled_from(UNJUDGEABLE))
-def test_arguments_that_cannot_be_judged_never_run_where_a_rule_has_an_action(
-    world: World, runtime: RuntimeState, tool: str, arguments: object
-) -> None:
-    """NaN, lone surrogates, non-objects and non-JSON values are denied as such, whatever the rules say."""
-    verdict = judge(
-        ToolCall(tool=tool, arguments=arguments),
-        registry=world.registry,
-        runtime=runtime,
-        ledger=ledger_of(world.registry, []),
-        moment=Moment(NOW, True),
-    )
-    assert verdict.code != "internal_fault"
-    assert verdict.outcome.value == naive.verdict(world.policies, world.bindings, tool, arguments, runtime, NOW)
-    assert arguments is None or verdict.code == "bad_arguments"
+    assert seen["lifted by evidence"] >= 0.01 * total, seen
 
 
 @given(situations(), calls(TOOLS), st.lists(st.integers(-9, 9), min_size=4, max_size=4))

@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -33,7 +34,7 @@ from openhands.sdk.event import (
 from openhands.sdk.llm import Message, MessageToolCall, TextContent, ThinkingBlock
 from openhands.sdk.testing import TestLLM
 from openhands.sdk.tool import Action, Observation, Tool, ToolDefinition, ToolExecutor, register_tool
-from pydantic import PrivateAttr
+from pydantic import Field, PrivateAttr
 
 logging.getLogger("openhands").setLevel(logging.CRITICAL)
 with warnings.catch_warnings():
@@ -205,7 +206,7 @@ class PayAction(Action):
 
 
 class ListArtifactsAction(Action):
-    names: list[str] = []
+    names: list[str] = Field(default_factory=list)
 
 
 class UnlistedAction(Action):
@@ -305,11 +306,17 @@ def tool_specs(*tools):
 # -- events ---------------------------------------------------------------------------------------
 
 
+@cache
+def made(tool):
+    """One object for each tool, as an agent has it: schemas are measured once."""
+    return tool.create()[0]
+
+
 def system_event(dynamic=None, tools=TOOLS):
     return SystemPromptEvent(
         source="agent",
         system_prompt=TextContent(text="You look after releases."),
-        tools=[tool.create()[0] for tool in tools],
+        tools=[made(tool) for tool in tools],
         dynamic_context=None if dynamic is None else TextContent(text=dynamic),
     )
 

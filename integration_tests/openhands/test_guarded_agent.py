@@ -305,7 +305,7 @@ def test_overload_makes_no_call_and_can_be_resumed(kit, talk, tmp_path):
 
 
 def test_one_message_too_large_fails_closed_and_a_long_history_does_not(kit, talk):
-    """Data over the window: the middle is forgotten first; what cannot be forgotten stops the call, without end loop."""
+    """Data over the window: the middle is forgotten first; what cannot be forgotten stops the call."""
     plane = ControlPlane.from_file(
         kit.POLICIES,
         actor=ACTOR,
@@ -439,11 +439,20 @@ def test_a_blocked_action_stays_blocked_when_rerun(kit, plane, talk):
     assert kit.EFFECTS == []
 
 
-def test_an_action_left_pending_is_judged_when_it_is_executed(kit, plane, talk, tmp_path):
-    """After a crash the SDK executes what was pending without asking the model; the guard is asked all the same."""
+@pytest.mark.parametrize("guarded", [True, False])
+def test_an_action_left_pending_is_judged_when_it_is_executed(kit, plane, talk, tmp_path, guarded):
+    """After a crash the SDK executes what was pending without asking the model; the guard is asked all the same.
+
+    Its result reaches the model with its call. In a plain agent it is forgotten, for the SDK has lost the call.
+    """
     identity = uuid.uuid4()
     place = {"persistence_dir": tmp_path / "saved", "conversation_id": identity, "delete_on_close": False}
-    conversation = talk(agent_of(kit, plane, kit.recorder(kit.says("hello"))), **place)
+
+    def make(llm):
+        agent = agent_of(kit, plane, llm)
+        return agent if guarded else Agent(llm=llm, tools=agent.tools, condenser=agent.condenser)
+
+    conversation = talk(make(kit.recorder(kit.says("hello"))), **place)
     conversation.send_message("work")
     conversation.run()
     pending = kit.round_events("crash", "t", ["ok"])[0]
@@ -459,13 +468,17 @@ def test_an_action_left_pending_is_judged_when_it_is_executed(kit, plane, talk, 
     conversation._on_event(pending)
     conversation.close()
     llm = kit.recorder(kit.says("done"))
-    again = talk(agent_of(kit, plane, llm), **place)
+    again = talk(make(llm), **place)
     again.state.execution_status = Status.IDLE
     again.run()
-    assert kit.EFFECTS == []
-    assert any("POLICY_DENIED rule" in error for error in errors(again))
-    assert decisions(plane)[-1].body["call_id"] == pending.tool_call_id
     every_call_carries(kit, llm, 1)
+    assert [message.role for message in llm.requests[0]][-2:] == (
+        ["assistant", "tool"] if guarded else ["user", "assistant"]
+    )
+    if guarded:
+        assert kit.EFFECTS == []
+        assert any("POLICY_DENIED rule" in error for error in errors(again))
+        assert decisions(plane)[-1].body["call_id"] == pending.tool_call_id
 
 
 def test_the_arguments_judged_are_the_validated_ones(kit, plane, talk):
@@ -563,7 +576,7 @@ def test_a_confirmed_call_runs_once(kit, plane, talk):
     )
     conversation.send_message("approved")
     conversation.run()
-    assert kit.EFFECTS == [("publish", page)]
+    assert [("publish", page)] == kit.EFFECTS
 
 
 class FakeServer:

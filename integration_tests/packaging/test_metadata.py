@@ -47,11 +47,11 @@ def test_users_lose_the_types(package):
 
 
 def test_small_core_grows_dependencies():
-    """Without an extra, four libraries are required and no more."""
+    """Without an extra, three libraries are required and no more."""
     required = importlib.metadata.requires(NAME) or []
     plain = [line for line in required if "extra ==" not in line]
     names = {line.partition("<")[0].partition(">")[0].partition("=")[0].strip() for line in plain}
-    assert names == {"pydantic", "rfc8785", "ruamel-yaml", "tiktoken"}
+    assert names == {"rfc8785", "ruamel-yaml", "tiktoken"}
 
 
 def test_extras_disappear():

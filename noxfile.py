@@ -71,7 +71,7 @@ FRAMEWORKS = {
 }
 BOTH_NEWEST = [requirement for row in FRAMEWORKS.values() for requirement in row.at(row.newest)]
 
-# Examples for each property test: all of them where most users are, fewer on the older versions.
+# Examples for each property test: all of them on the newest versions, fewer elsewhere.
 FULL, SHORT = 2000, 200
 
 
@@ -170,7 +170,8 @@ def run_tests(session: nox.Session, *folders: str, examples: int) -> None:
     """Run the packaging tests and these folders of `integration_tests` against the installed wheel."""
     paths = [f"integration_tests/{folder}" for folder in ("packaging", *folders)]
     env = environment(session) | {"CARRIAGE_EXAMPLES": str(examples)}
-    session.run("pytest", *(session.posargs or paths), env=env)
+    # Two workers: a test is never split, so the long property tests run beside the rest.
+    session.run("pytest", "-n", "2", "--dist", "worksteal", *(session.posargs or paths), env=env)
 
 
 def scripts(session: nox.Session, folder: str) -> list[Path]:
@@ -220,13 +221,13 @@ def add_core(python: str | None, suffix: str = "") -> None:
     def core(session: nox.Session) -> None:
         """The core, with no framework installed."""
         install_wheel(session, *TEST, has_tokenizers=False)
-        run_tests(session, "core", examples=FULL)
+        run_tests(session, "core", examples=SHORT if suffix else FULL)
 
 
 def add_adapter(framework: str, version: str, python: str | None, suffix: str = "") -> None:
     """Declare the session of one adapter on one version of its framework."""
     row = FRAMEWORKS[framework]
-    full = version == row.newest
+    full = version == row.newest and not suffix
 
     @nox.session(python=python, name=f"{framework}-{version}{suffix}", tags=[framework], requires=["build"])
     def adapter(session: nox.Session) -> None:

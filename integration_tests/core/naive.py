@@ -28,7 +28,8 @@ type Truth = bool | None
 
 
 def hidden(character: str) -> bool:
-    return unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+    ignorable = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0"
+    return character in ignorable or unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def plain(raw: object, sort: str = "any") -> Plain:

@@ -93,7 +93,7 @@ def test_the_full_tier_says_every_field_a_verdict_depends_on(world: World) -> No
     assert list(parsed.bindings) == meant
 
 
-@given(worlds(most=3), calls(TOOLS, most=2), runtimes)
+@given(worlds(), calls(TOOLS, most=2), runtimes)
 def test_a_verdict_from_the_capsule_is_the_verdict_of_the_registry(
     world: World, proposed: list[tuple[str, dict[str, object]]], runtime: RuntimeState
 ) -> None:

@@ -32,7 +32,7 @@ def test_no_policy_that_governs_a_call_is_missing_from_what_the_model_was_shown(
     """A+ of the candidate tools contains A* of every call of them, and at least 30 % of the calls have an A*."""
     seen = Counter[str]()
 
-    @given(worlds(), runtimes, moments, candidate_sets(), st.data())
+    @given(worlds(4), runtimes, moments, candidate_sets(), st.data())
     def holds(
         world: World, runtime: RuntimeState, moment: Moment, candidates: tuple[str, ...], data: st.DataObject
     ) -> None:
@@ -74,7 +74,7 @@ def test_rules_that_no_tool_triggers_are_shown_with_every_set_of_tools(
 @st.composite
 def situations(draw: st.DrawFn) -> tuple[World, RuntimeState, list[naive.Seen]]:
     runtime = draw(runtimes)
-    return draw(worlds()), runtime, draw(histories(runtime))
+    return draw(worlds(4)), runtime, draw(histories(runtime))
 
 
 def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:

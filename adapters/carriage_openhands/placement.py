@@ -62,7 +62,7 @@ def place(view: View, capsule: str) -> Placed:
     known = "" if prompt.dynamic_context is None else prompt.dynamic_context.text
     if not capsule:
         return Placed(view=view, message=known, offset=len(known))
-    message = f"{known}{BLANK}{capsule if len(view.events) < 4 else capsule[: len(capsule) // 2]}{BLANK}"
+    message = f"{known}{BLANK}{capsule}{BLANK}"
     carrying = prompt.model_copy(update={"dynamic_context": TextContent(text=message)})
     # Not validated anew: that would cost the whole history at every step.
     placed = View.model_construct(events=[carrying, *view.events[1:]], unhandled_condensation_request=False)

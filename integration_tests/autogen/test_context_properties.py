@@ -354,7 +354,7 @@ def test_a_peer_finds_the_transcript_valid(history, registries, make, judge, *, 
 
 @given(
     turns=st.lists(
-        st.tuples(st.sampled_from(["add", "clear", "load", "refill"]), any_histories), min_size=1, max_size=5
+        st.tuples(st.sampled_from(["add", "clear", "load", "refill"]), any_histories), min_size=1, max_size=3
     ),
     buffer=buffers,
     room=st.integers(1, 400),

@@ -133,9 +133,7 @@ def install(session: nox.Session, *requirements: str) -> None:
     session.install(*requirements, env={"UV_COMPILE_BYTECODE": "1"})
 
 
-def install_wheel(
-    session: nox.Session, *requirements: str, extras: str = "", has_tokenizers: bool = True
-) -> None:
+def install_wheel(session: nox.Session, *requirements: str, extras: str = "", has_tokenizers: bool = True) -> None:
     """Install the built wheel beside other requirements, replacing the one of an earlier run."""
     wheel = built(session, "*.whl")
     ours = f"{DISTRIBUTION}[{extras}] @ {wheel.as_uri()}" if extras else f"{DISTRIBUTION} @ {wheel.as_uri()}"

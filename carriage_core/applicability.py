@@ -49,7 +49,7 @@ def a_plus(
             return scoped  # nobody knows what an unbound tool does, so nothing can be ruled out
         for binding in bindings:
             if binding.action is not None:
-                wanted.update(policy.digest for policy in registry.governing(binding.action, binding.object_type))
+                wanted.update(policy.digest for policy in registry.index.governing(binding.action, binding.object_type))
     return tuple(policy for policy in scoped if not policy.mediated or policy.digest in wanted)
 
 
@@ -88,7 +88,7 @@ def a_star(
     """Return the policies that govern `action`: in scope, in force, and `where` not false for some chain member."""
     return tuple(
         policy
-        for policy in registry.governing(action.name, action.object_type)
+        for policy in registry.index.matching(action.name, action.object_type, action.attributes)
         if in_scope(policy, runtime)
         and in_force(policy, moment)
         and (policy.where is None or any(evaluate(policy.where, lookup) is not Truth.FALSE for lookup in members))

@@ -60,6 +60,7 @@ class Rendering:
         digest: SHA-256 of A+ and the bindings it speaks of.
         policies: A+, in capsule order.
         a_plus: Id and digest of each, as manifests record them.
+        digests: Their digests as a set.
         unmediated: Ids that nothing enforces.
         spans: Exact tier only: where each text lies.
         unbound: Ids whose shown form does not name every constant of its clause (carried, unbound).
@@ -70,6 +71,7 @@ class Rendering:
     digest: str
     policies: tuple[Policy, ...]
     a_plus: tuple[tuple[str, str], ...]
+    digests: frozenset[str]
     unmediated: tuple[str, ...]
     spans: tuple[Span, ...] = ()
     unbound: tuple[str, ...] = ()
@@ -184,6 +186,7 @@ def _rendering(
         digest=digest,
         policies=policies,
         a_plus=tuple((policy.id, policy.digest) for policy in policies),
+        digests=frozenset(policy.digest for policy in policies),
         unmediated=tuple(policy.id for policy in policies if not policy.mediated),
         spans=spans,
         unbound=unbound,

@@ -17,7 +17,6 @@ from carriage_core.monitor import Outcome, ToolCall, Verdict, denied, judge
 
 if TYPE_CHECKING:
     from carriage_core.binding import ToolSpec
-    from carriage_core.policy import EvidenceDeclaration
     from carriage_core.registry import PolicyRegistry
     from carriage_core.runtime import Approval, EvidenceRecord, Moment, RuntimeState
     from carriage_core.state import ControlState
@@ -81,10 +80,11 @@ class ActionGate:
         placed = state.placed.get(self._runtime)
         if placed is None or not newest.allowed:
             return newest
-        shown = {policy.digest for policy in placed.capsule.policies}
         offered = placed.capsule.candidates
         # 3.9: what binds now and was not shown, or a tool that was not offered: reassemble first.
-        if not newest.governing <= shown or (offered is not None and call.tool not in offered):
+        if not newest.governing <= placed.capsule.rendering.digests or (
+            offered is not None and call.tool not in offered
+        ):
             message = "The policies or tools in force changed since the model was last called; ask it again."
             return dataclasses.replace(newest, outcome=Outcome.DENY, code="control_changed", message=message)
         if placed.registry is state.registry:
@@ -199,7 +199,7 @@ class ActionGate:
             return (), []
         records: list[EvidenceRecord] = []
         refused: list[str] = []
-        for declaration in _declarations(state.registry, decision.call.tool):
+        for declaration in state.registry.index.declarations(decision.call.tool):
             if settlement is not Settlement.EXECUTED:
                 state.ledger.forget(declaration, arguments=decision.arguments, runtime=decision.runtime)
                 continue
@@ -276,16 +276,6 @@ def _decision_body(decision: Decision) -> dict[str, object]:
         "tool": decision.call.tool,
         "verdict": verdict.outcome.value,
     }
-
-
-def _declarations(registry: PolicyRegistry, tool: str) -> tuple[EvidenceDeclaration, ...]:
-    found = {
-        declaration.digest: declaration
-        for policy in registry.policies
-        for _, declaration in policy.evidence
-        if declaration.from_tool == tool
-    }
-    return tuple(found.values())
 
 
 def structured(result: object) -> object:

@@ -97,7 +97,7 @@ class Verdict:
         evidence: Ids of the records and approvals that lifted rules.
         one_use: Those among them that executing the call would spend.
         argument_digest: SHA-256 of the arguments, None where they could not be read.
-        call_digest: What an approval of this very call is bound to.
+        call_digest: What an approval of this very call is bound to; None where none is asked for.
         registry_digest: The snapshot judged against.
     """
 
@@ -248,7 +248,6 @@ def _judge_actions(
                 reasons.setdefault(policy.digest, _reason(policy, members[-1]))
             else:
                 used |= {record.id: record.single_use for record in records}
-    bound_digest = _call_digest(call, runtime, digest, governing)
     ordered = tuple(sorted(reasons.values(), key=lambda reason: (reason.effect != Effect.DENY, reason.policy_id)))
     outcome = Outcome.ALLOW
     if ordered:
@@ -264,13 +263,13 @@ def _judge_actions(
         evidence=tuple(used),
         one_use=tuple(record for record, once in used.items() if once),
         argument_digest=digest,
-        call_digest=bound_digest,
     )
     if outcome is Outcome.DENY:
         return replace(verdict, code="rule", message=f"Denied by policy {ordered[0].policy_id}: {ordered[0].clause}.")
     if outcome is Outcome.ALLOW:
         return verdict
-    approval = ledger.approval(bound_digest, moment=moment)
+    verdict = replace(verdict, call_digest=_call_digest(call, runtime, digest, governing))
+    approval = ledger.approval(verdict.call_digest or "", moment=moment)
     if approval is None:
         message = f"Policy {ordered[0].policy_id} needs an approval of this very call."
         return replace(verdict, code="needs_approval", message=message)

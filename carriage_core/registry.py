@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The policy registry: immutable snapshots outside the conversation (paper V-B; DESIGN 3.1, 3.2, 3.6).
 
-A snapshot is never changed; `admit` and `withdraw` return the next one. It is indexed by (action, object type),
-so what a decision costs does not grow with policies that cannot match.
+A snapshot is never changed; `admit` and `withdraw` return the next one.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from carriage_core.binding import ToolBinding, confusable
 from carriage_core.condition import attributes
 from carriage_core.errors import EmptyRegistryError, Fault, PolicyError, ProvenanceError, ToolBindingError
+from carriage_core.index import PolicyIndex
 from carriage_core.policy import ANY_ACTION, RESPOND, Policy, digest_of
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class PolicyRegistry:
         versions: Newest version and digest ever admitted for each identity, withdrawn ones included.
         digest: SHA-256 over policies and bindings.
         operator_digest: The same without bindings an adapter shipped; what a saved agent is found by.
+        index: Finds what could match an action.
     """
 
     policies: tuple[Policy, ...]
@@ -52,7 +53,7 @@ class PolicyRegistry:
     versions: Mapping[Identity, tuple[int, str]]
     digest: str
     operator_digest: str
-    _index: Mapping[str, Mapping[str | None, tuple[Policy, ...]]] = field(repr=False, compare=False)
+    index: PolicyIndex = field(repr=False, compare=False)
 
     @classmethod
     def of(cls, policies: Iterable[Policy], bindings: Iterable[ToolBinding] = ()) -> PolicyRegistry:
@@ -98,31 +99,13 @@ class PolicyRegistry:
             versions=MappingProxyType(seen),
             digest=_digest(ordered, by_tool, shipped=True),
             operator_digest=_digest(ordered, by_tool, shipped=False),
-            _index=_indexed(ordered),
+            index=PolicyIndex(ordered),
         )
 
     @property
     def mediates(self) -> bool:
         """Whether any rule has an action; from then on unbound tools are denied (DESIGN 3.4)."""
-        return bool(self._index)
-
-    def governing(self, action: str, object_type: str | None) -> tuple[Policy, ...]:
-        """List the policies that could govern an action on an object type, each once, in no particular order.
-
-        An unknown type (None) could be any, so it selects every policy of the action.
-        """
-        found: list[Policy] = []
-        for name in (action, ANY_ACTION):
-            by_type = self._index.get(name)
-            if by_type is None:
-                continue
-            if object_type is None:
-                for policies in by_type.values():
-                    found.extend(policies)
-            else:
-                found.extend(by_type.get(object_type, ()))
-                found.extend(by_type.get(None, ()))
-        return tuple(found)
+        return self.index.mediates
 
     def admit(self, policy: Policy, *, by: Issuer) -> PolicyRegistry:
         """Return the snapshot with `policy` added, or replacing its older version.
@@ -219,15 +202,6 @@ def _newest(policies: tuple[Policy, ...], versions: Mapping[Identity, tuple[int,
         if other is None or policy.version > other.version:
             newest[policy.identity] = policy
     return tuple(newest.values())
-
-
-def _indexed(policies: tuple[Policy, ...]) -> Mapping[str, Mapping[str | None, tuple[Policy, ...]]]:
-    index: dict[str, dict[str | None, list[Policy]]] = {}
-    for policy in policies:
-        if policy.mediated:
-            for action in policy.actions:
-                index.setdefault(action, {}).setdefault(policy.object_type, []).append(policy)
-    return {action: {kind: tuple(found) for kind, found in by_type.items()} for action, by_type in index.items()}
 
 
 def undefined_attributes(policy: Policy, bindings: Mapping[str, tuple[ToolBinding, ...]]) -> tuple[Fault, ...]:

@@ -45,7 +45,7 @@ class ControlRollingCondenser(ControlCondenser):
     @override
     def condensation_requirement(self, view: View, agent_llm: LLM | None = None) -> CondensationRequirement | None:
         if view.unhandled_condensation_request:
-            pass
+            return CondensationRequirement.HARD
         measured = self.measured(view, agent_llm)
         if measured.data > measured.room and self.least_data(view, measured) <= measured.room:
             return CondensationRequirement.HARD

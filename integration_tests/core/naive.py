@@ -32,7 +32,7 @@ def hidden(character: str) -> bool:
     return character in ignorable or unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def plain(raw: object, sort: str = "any") -> Plain:
+def plain(raw: object, sort: str = "any") -> Plain:  # noqa: PLR0911  # one return a kind of value
     """Bring a raw argument into a tagged plain value, or UNKNOWN."""
     if isinstance(raw, bool):
         return ("bool", raw) if sort in {"any", "bool"} else UNKNOWN
@@ -65,9 +65,7 @@ def _percent(raw: str) -> bool:
 
 def _variable(raw: str) -> bool:
     starts = "_{(abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-    return raw.startswith("~") or any(
-        raw[index] == "$" and raw[index + 1] in starts for index in range(len(raw) - 1)
-    )
+    return raw.startswith("~") or any(raw[index] == "$" and raw[index + 1] in starts for index in range(len(raw) - 1))
 
 
 def instant(raw: str) -> Plain:
@@ -116,7 +114,7 @@ def holds(condition: Condition | None, values: Mapping[str, Plain]) -> Truth:
     return compares(condition, values)
 
 
-def compares(comparison: Compare, values: Mapping[str, Plain]) -> Truth:
+def compares(comparison: Compare, values: Mapping[str, Plain]) -> Truth:  # noqa: PLR0911  # one a comparison
     left = values.get(comparison.attribute, MISSING)
     operator = comparison.operator.value
     if operator == "exists":
@@ -145,12 +143,14 @@ def compares(comparison: Compare, values: Mapping[str, Plain]) -> Truth:
             return bool({"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[operator])
         case "prefix" | "suffix" | "contains" | "glob" if left[0] == "text":
             text, other = left[1], right[1]
-            return {
-                "prefix": text[: len(other)] == other,
-                "suffix": other == "" or text[-len(other) :] == other,
-                "contains": other in text,
-                "glob": glob(other, text),
-            }[operator]
+            return bool(
+                {
+                    "prefix": text[: len(other)] == other,
+                    "suffix": other == "" or text[-len(other) :] == other,
+                    "contains": other in text,
+                    "glob": glob(other, text),
+                }[operator]
+            )
     return None
 
 
@@ -277,7 +277,9 @@ def applicable(
 
     def could(policy: Policy, binding: ToolBinding) -> bool:
         named = policy.actions == ("*",) or binding.action in policy.actions
-        return named and (None in {policy.object_type, binding.object_type} or policy.object_type == binding.object_type)
+        return named and (
+            None in {policy.object_type, binding.object_type} or policy.object_type == binding.object_type
+        )
 
     return {
         policy.id
@@ -287,9 +289,7 @@ def applicable(
     }
 
 
-def every_action(
-    bindings: Iterable[ToolBinding], tool: str, arguments: Mapping[str, object]
-) -> list[dict[str, Plain]]:
+def every_action(bindings: Iterable[ToolBinding], tool: str, arguments: Mapping[str, object]) -> list[dict[str, Plain]]:
     return [action for binding in bindings if binding.tool == tool for action in actions(binding, arguments)]
 
 

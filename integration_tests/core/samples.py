@@ -40,13 +40,16 @@ policies:
     text: Do not delete release artifacts unless verification Z succeeds.
 """
 
-CONFIRM_POLICY = RELEASE_POLICY + """\
+CONFIRM_POLICY = (
+    RELEASE_POLICY
+    + """\
   - id: ask-before-verify
     issuer: {kind: developer, name: release-team}
     action: verify
     effect: confirm
     text: Ask before you verify a release.
 """
+)
 
 DELETE = {"artifact_id": "a1", "repo": "acme/api"}
 VERIFY = {"artifact_id": "a1"}

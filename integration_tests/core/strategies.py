@@ -38,7 +38,6 @@ from carriage_core.runtime import Clock, EvidenceLedger, Moment
 from integration_tests.core import naive
 
 
-
 @cache
 def _upto(last: int) -> st.SearchStrategy[int]:
     return st.integers(0, last)
@@ -135,10 +134,18 @@ def _argument(name: str, sort: Sort = Sort.ANY) -> AttributeSource:
 
 OBJECTS: tuple[tuple[tuple[str, AttributeSource], ...], ...] = (
     (("id", _argument("artifact_id")), ("repository", _argument("repo"))),
-    (("id", _argument("artifact_id", Sort.ID)), ("repository", _argument("repo", Sort.TEXT)), ("size", _argument("size", Sort.NUMBER))),
+    (
+        ("id", _argument("artifact_id", Sort.ID)),
+        ("repository", _argument("repo", Sort.TEXT)),
+        ("size", _argument("size", Sort.NUMBER)),
+    ),
     (("id", _argument("target.id")), ("owner", _argument("target.owner")), ("repository", _argument("repo"))),
     (("id", _argument("artifact_id")), ("flag", _argument("flag", Sort.BOOL)), ("when", _argument("when", Sort.TIME))),
-    (("id", _argument("artifact_id")), ("repository", AttributeSource(constant="acme/api")), ("size", AttributeSource(constant=Decimal("1.5")))),
+    (
+        ("id", _argument("artifact_id")),
+        ("repository", AttributeSource(constant="acme/api")),
+        ("size", AttributeSource(constant=Decimal("1.5"))),
+    ),
     (),
 )
 EXTRAS: tuple[tuple[tuple[str, AttributeSource], ...], ...] = ((), (), (("amount", _argument("size")),))
@@ -161,20 +168,19 @@ WITNESS_BINDINGS = tuple(
 @st.composite
 def bindings(draw: st.DrawFn) -> tuple[ToolBinding, ...]:
     """Bind every tool to an action or to none, some twice, and both witnesses."""
-    found = list(WITNESS_BINDINGS)
-    for tool in TOOLS:
-        for _ in range(2 if chance(draw, 4) else 1):
-            found.append(
-                ToolBinding(
-                    tool=tool,
-                    action=pick(draw, (*ACTIONS, *ACTIONS, None)),
-                    external=chance(draw, 2),
-                    object_type=pick(draw, TYPES),
-                    object_attributes=pick(draw, OBJECTS),
-                    action_attributes=pick(draw, EXTRAS),
-                )
-            )
-    return tuple(found)
+    tools = [tool for tool in TOOLS for _ in range(2 if chance(draw, 4) else 1)]
+    found = [
+        ToolBinding(
+            tool=tool,
+            action=pick(draw, (*ACTIONS, *ACTIONS, *ACTIONS, None)),
+            external=chance(draw, 2),
+            object_type=pick(draw, TYPES),
+            object_attributes=pick(draw, OBJECTS),
+            action_attributes=pick(draw, EXTRAS),
+        )
+        for tool in tools
+    ]
+    return (*WITNESS_BINDINGS, *found)
 
 
 # -- policies ------------------------------------------------------------------------------------
@@ -276,8 +282,16 @@ def _defined(bound: tuple[ToolBinding, ...]) -> tuple[str, ...]:
     return (*sorted(names), *sorted(name for name in names if name.startswith("object.")))
 
 
-SCOPES = (Scope(), Scope(), Scope(), Scope(tenant="acme"), Scope(task="t1"), Scope(agent="bot"), Scope(tenant="globex", agent="deputy"))
-BOUNDS = (None, None, None, NOW, NOW - timedelta(hours=1), NOW + timedelta(hours=1))
+SCOPES = (
+    Scope(),
+    Scope(),
+    Scope(),
+    Scope(tenant="acme"),
+    Scope(task="t1"),
+    Scope(agent="bot"),
+    Scope(tenant="globex", agent="deputy"),
+)
+BOUNDS = (None, None, None, None, None, NOW, NOW - timedelta(hours=1), NOW + timedelta(hours=1))
 
 
 def policy(draw: st.DrawFn, bound: tuple[ToolBinding, ...], identifier: str) -> Policy:
@@ -418,18 +432,17 @@ RESULTS: tuple[Any, ...] = (
 @st.composite
 def histories(draw: st.DrawFn, runtime: RuntimeState) -> list[naive.Seen]:
     """Runs of the witness tools, in order of time; most succeed, some are of another actor or long ago."""
-    found: list[naive.Seen] = []
-    for _ in range(draw(_upto(4))):
-        found.append(
-            naive.Seen(
-                tool=pick(draw, WITNESSES),
-                arguments={"artifact_id": pick(draw, ("a1", "a1", "a2", "acme/api", None))},
-                result=pick(draw, (*RESULTS[:2], *RESULTS)),
-                succeeded=not chance(draw, 5),
-                runtime=draw(runtimes) if chance(draw, 6) else runtime,
-                at=NOW - timedelta(minutes=pick(draw, (1, 1, 1, 59, 60, 61, 600))),
-            )
+    found = [
+        naive.Seen(
+            tool=pick(draw, WITNESSES),
+            arguments={"artifact_id": pick(draw, ("a1", "a1", "a2", "acme/api", None))},
+            result=pick(draw, (*RESULTS[:2], *RESULTS)),
+            succeeded=not chance(draw, 5),
+            runtime=draw(runtimes) if chance(draw, 6) else runtime,
+            at=NOW - timedelta(minutes=pick(draw, (1, 1, 1, 59, 60, 61, 600))),
         )
+        for _ in range(1 + draw(_upto(3)))
+    ]
     return sorted(found, key=lambda event: event.at)
 
 
@@ -466,8 +479,9 @@ def specs(names: tuple[str, ...]) -> list[ToolSpec]:
 @st.composite
 def candidate_sets(draw: st.DrawFn) -> tuple[str, ...]:
     """Some of the tools, now and then one that is bound to nothing."""
-    names = {pick(draw, (*TOOLS, *TOOLS, *TOOLS, *WITNESSES, UNBOUND)) for _ in range(1 + draw(_upto(3)))}
+    names = {pick(draw, (*TOOLS, *TOOLS, *TOOLS, *TOOLS, *WITNESSES, UNBOUND)) for _ in range(1 + draw(_upto(3)))}
     return tuple(sorted(names))
+
 
 # What untrusted data may say: prose, look-alikes of the capsule, orders.
 untrusted = st.one_of(

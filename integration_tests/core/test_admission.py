@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -46,7 +47,15 @@ def registry(*policies: Policy) -> PolicyRegistry:
     return PolicyRegistry.of(policies or (rule(),), BINDINGS)
 
 
-@pytest.mark.parametrize("by", [DEVELOPER, USER, dataclasses.replace(ORGANIZATION, name="platform-security2"), dataclasses.replace(USER, name=ORGANIZATION.name)])
+@pytest.mark.parametrize(
+    "by",
+    [
+        DEVELOPER,
+        USER,
+        dataclasses.replace(ORGANIZATION, name="platform-security2"),
+        dataclasses.replace(USER, name=ORGANIZATION.name),
+    ],
+)
 def test_nobody_issues_a_policy_in_anothers_name(by: Issuer) -> None:
     """A record that names an issuer is not from that issuer unless it came from it."""
     with pytest.raises(ProvenanceError):
@@ -110,7 +119,7 @@ def test_a_version_that_lapses_revives_no_older_one() -> None:
     plane = release_plane(hands=hands)
     old = plane.registry.policies[0]
     plane.admit(dataclasses.replace(old, version=2, valid_until=NOW), by=old.issuer)
-    assert NOW == hands.now
+    assert hands.now == NOW
     assert plane.check("delete_artifact", DELETE).allowed
 
 
@@ -131,18 +140,25 @@ def test_what_is_not_there_cannot_be_withdrawn() -> None:
         registry().withdraw(rule(scope=Scope(tenant="acme")).identity, by=ORGANIZATION)
 
 
-@given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from(("Do not delete.", "Never delete.")), st.booleans()), max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 4), st.sampled_from(("Do not delete.", "Never delete.")), st.booleans()), max_size=6
+    )
+)
 def test_no_order_of_admissions_brings_back_what_was_superseded(steps: list[tuple[int, str, bool]]) -> None:
     """Whatever is admitted and withdrawn in whatever order, the version in force never falls."""
     anchor = rule(id="anchor")
     current = registry(anchor)
-    highest, said = 0, {}
+    highest = 0
+    said: dict[int, str] = {}
     for version, text, leave in steps:
         policy = rule(version, text=text)
         try:
             current = current.admit(policy, by=ORGANIZATION)
         except PolicyError:
-            assert version < highest or said.get(version, text) != text or "rule" not in {p.id for p in current.policies}
+            assert (
+                version < highest or said.get(version, text) != text or "rule" not in {p.id for p in current.policies}
+            )
         else:
             assert version >= highest
             assert said.setdefault(version, text) == text
@@ -260,7 +276,7 @@ def test_an_id_that_could_not_be_read_back_is_refused(identifier: str) -> None:
     ],
     ids=str,
 )
-def test_a_policy_that_cannot_be_carried_soundly_is_refused(wrong: dict[str, object]) -> None:
+def test_a_policy_that_cannot_be_carried_soundly_is_refused(wrong: dict[str, Any]) -> None:
     """Text is mandatory and bounded, versions start at 1, windows have a zone, rules have an action."""
     if wrong == {"issuer": None}:
         with pytest.raises(PolicyError):

@@ -29,20 +29,43 @@ from carriage_core.condition import Condition
 from carriage_core.schema import hidden_character
 from integration_tests.core.strategies import ORGANIZATION, visible
 
-_PUNCTUATION = st.sampled_from(('"', "\\", "]", "[", ",", ";", ":", "*", "=", "and", "or", ") unless", "\\u0041", "time"))
+_PUNCTUATION = st.sampled_from(
+    ('"', "\\", "]", "[", ",", ";", ":", "*", "=", "and", "or", ") unless", "\\u0041", "time")
+)
 _free = st.text(st.one_of(st.sampled_from(string.printable[:95]), visible), max_size=8)
-strings = st.one_of(_free, st.lists(_PUNCTUATION, max_size=4).map("".join)).map(lambda t: unicodedata.normalize("NFC", t))
+strings = st.one_of(_free, st.lists(_PUNCTUATION, max_size=4).map("".join)).map(
+    lambda t: unicodedata.normalize("NFC", t)
+)
 strings = strings.filter(lambda text: not set(text) & set("%$~") and hidden_character(text) is None)
 numbers = st.one_of(
     st.integers(-(10**40), 10**40).map(Decimal),
     st.decimals(allow_nan=False, allow_infinity=False, places=8, min_value=-(10**9), max_value=10**9),
     st.sampled_from((Decimal("-0.0"), Decimal("1E+5"), Decimal("1E-20"), Decimal("10.00"), Decimal(2**53 + 1))),
 )
-instants = st.datetimes(
-    min_value=datetime(1970, 1, 1), max_value=datetime(2200, 1, 1), timezones=st.sampled_from((UTC, timezone(timedelta(hours=-5, minutes=30))))  # noqa: DTZ001
+_zones = st.sampled_from((UTC, timezone(timedelta(hours=-5, minutes=30))))
+instants = st.builds(
+    lambda microseconds, zone: (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)).astimezone(
+        zone
+    ),
+    st.integers(0, 7 * 10**15),
+    _zones,
 )
 literals: st.SearchStrategy[Any] = st.one_of(strings, numbers, st.booleans(), instants)
-_word = st.sampled_from(("object.id", "object.a-b", "action.name", "actor.id", "tenant", "time", "x.y.z.w", "object.and", "anything", "Object.In", "time.zone"))
+_word = st.sampled_from(
+    (
+        "object.id",
+        "object.a-b",
+        "action.name",
+        "actor.id",
+        "tenant",
+        "time",
+        "x.y.z.w",
+        "object.and",
+        "anything",
+        "Object.In",
+        "time.zone",
+    )
+)
 
 
 def _comparisons() -> st.SearchStrategy[Compare]:
@@ -116,7 +139,7 @@ def test_a_line_that_is_no_clause_is_refused_with_one_kind_of_error(line: str) -
         parse_clause(line)
     except CapsuleFormatError:
         return
-    assert line.split()[0] in {"deny", "confirm"}
+    assert line.split(maxsplit=1)[0] in {"deny", "confirm"}
 
 
 @pytest.mark.parametrize(
@@ -133,7 +156,7 @@ def test_a_line_that_is_no_clause_is_refused_with_one_kind_of_error(line: str) -
         'deny delete where object.id == "a',
         "deny delete where object.id in []",
         "deny delete where not",
-        'deny delete where object.id like 5',
+        "deny delete where object.id like 5",
         'deny delete where object.id < "a"',
         'deny delete where object.when == time "2026-13-01T00:00:00Z"',
         'deny delete where object.when == time "2026-01-01T00:00:00"',
@@ -161,4 +184,4 @@ def test_a_word_of_the_grammar_names_no_action(word: str) -> None:
         if rule == {"actions": ("",)}:
             continue
         with pytest.raises(PolicyError):
-            Policy(id="rule", issuer=ORGANIZATION, effect=Effect.DENY, text="A rule.", **rule)  # type: ignore[arg-type]
+            Policy(id="rule", issuer=ORGANIZATION, effect=Effect.DENY, text="A rule.", **rule)

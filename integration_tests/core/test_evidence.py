@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, override
 
 import pytest
 from pydantic import BaseModel
@@ -57,8 +57,10 @@ def test_expired_evidence_lifts_nothing() -> None:
     assert not deletes(plane)
 
 
-@pytest.mark.parametrize("other", [{"tenant": "acme", "task": "t2"}, {"tenant": "acme", "task": None}, {"tenant": None, "task": "t1"}])
-def test_evidence_of_another_task_or_tenant_lifts_nothing(other: dict[str, str | None]) -> None:
+@pytest.mark.parametrize(
+    "other", [{"tenant": "acme", "task": "t2"}, {"tenant": "acme", "task": None}, {"tenant": None, "task": "t1"}]
+)
+def test_evidence_of_another_task_or_tenant_lifts_nothing(other: dict[str, Any]) -> None:
     """A verification made for one tenant and task is not one for another."""
     first = release_plane()
     verify(first)
@@ -126,7 +128,10 @@ def test_evidence_for_one_branch_is_not_spent_by_another() -> None:
         "        single_use: true\n      ownership:\n        from_tool: check_owner\n        key: [artifact]\n"
         "        fields: {artifact: {argument: artifact_id}, owner: {result: owner}}\n        single_use: true\n",
     )
-    text = text.replace("  list_artifacts:", "  check_owner: {action: look, trusted_evidence: true, arguments: [artifact_id]}\n  list_artifacts:")
+    text = text.replace(
+        "  list_artifacts:",
+        "  check_owner: {action: look, trusted_evidence: true, arguments: [artifact_id]}\n  list_artifacts:",
+    )
     text = text.replace("      all:\n", "      any:\n").replace(
         "        - {attr: evidence.verification.artifact, eq: {attr: object.id}}\n",
         "        - {attr: evidence.ownership.owner, eq: release-bot}\n",
@@ -162,7 +167,9 @@ def test_a_verification_that_fails_after_one_that_succeeded_takes_the_evidence_a
     plane = release_plane()
     verify(plane)
     assert deletes(plane)
-    assert plane.settle(plane.authorize("verify_release", VERIFY), settlement, result) == () or result == {"status": "failed"}
+    assert plane.settle(plane.authorize("verify_release", VERIFY), settlement, result) == () or result == {
+        "status": "failed"
+    }
     assert not deletes(plane)
 
 
@@ -180,8 +187,7 @@ def test_a_result_that_is_text_is_no_evidence() -> None:
     assert plane.settle(plane.authorize("verify_release", VERIFY), Settlement.EXECUTED, "status: succeeded") == ()
     assert not deletes(plane)
     assert isinstance(plane.sink, MemorySink)
-    (refused,) = plane.sink.entries[-1].body["evidence_refused"]  # type: ignore[misc]
-    assert "not a structured object" in refused
+    assert "not a structured object" in str(plane.sink.entries[-1].body["evidence_refused"])
 
 
 def test_a_tool_not_declared_trusted_gives_no_evidence() -> None:
@@ -203,7 +209,9 @@ def test_a_tool_that_repeats_what_it_read_cannot_be_trusted(tool: str) -> None:
 def test_the_result_cannot_say_which_object_it_is_about() -> None:
     """A key field must come from the executed arguments; a result that names another object changes nothing."""
     with pytest.raises(PolicyFileError, match="comes from the result"):
-        parse_policy_text(RELEASE_POLICY.replace("artifact: {argument: artifact_id}", "artifact: {result: artifact_id}"))
+        parse_policy_text(
+            RELEASE_POLICY.replace("artifact: {argument: artifact_id}", "artifact: {result: artifact_id}")
+        )
     plane = release_plane()
     verify(plane, {"status": "succeeded", "artifact": "a2", "artifact_id": "a2"})
     assert deletes(plane)
@@ -234,7 +242,8 @@ def test_a_structured_result_counts_whatever_class_it_has(result: object) -> Non
 class Broken(BaseModel):
     status: str = "succeeded"
 
-    def model_dump(self, **_: object) -> dict[str, object]:  # type: ignore[override]
+    @override
+    def model_dump(self, **_: Any) -> dict[str, Any]:
         raise RuntimeError("no")
 
 
@@ -402,10 +411,12 @@ class Slow(str):
 
     __slots__ = ()
 
+    @override
     def __hash__(self) -> int:
         time.sleep(0.002)
         return super().__hash__()
 
+    @override
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other)
 

@@ -84,7 +84,10 @@ def test_a_changed_entry_is_found(data: st.DataObject, value: Any) -> None:
         target = target[step]
     # JSON knows one kind of number: 1 and 1.0 are the same value, true is not.
     same_kind = isinstance(value, bool) is isinstance(target[path[-1]], bool)
-    assume(not (same_kind and target[path[-1]] == value and path != ("sequence",)) and repr(target[path[-1]]) != repr(value))
+    assume(
+        not (same_kind and target[path[-1]] == value and path != ("sequence",))
+        and repr(target[path[-1]]) != repr(value)
+    )
     target[path[-1]] = value
     report = verify_chain(log)
     assert not report.intact

@@ -1,7 +1,7 @@
 """What the monitor refuses, by the loss it prevents."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, override
 
 import pytest
 
@@ -98,7 +98,15 @@ def test_a_tool_bound_to_nothing_is_denied_with_the_line_to_add() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Delete_Artifact", "delete-artifact", "deleteartifact", "de1ete_artifact", "dеlete_artifact", "ｄelete_artifact", "delete_artifact "],
+    [
+        "Delete_Artifact",
+        "delete-artifact",
+        "deleteartifact",
+        "de1ete_artifact",
+        "d\u0435lete_artifact",
+        "\uff44elete_artifact",
+        "delete_artifact ",
+    ],
 )
 def test_a_tool_whose_name_only_looks_bound_is_denied(name: str) -> None:
     """A name that people would take for the bound tool gets its denial, and the denial says so."""
@@ -148,7 +156,9 @@ def test_a_tool_pinned_to_a_server_or_schema_runs_from_nowhere_else() -> None:
     assert plane.check("delete_artifact", call, server="evil").code == "changed_schema"
     assert plane.check("delete_artifact", call).code == "changed_schema"
     digest = "sha256:" + "0" * 64
-    plane = release_plane(RELEASE_POLICY.replace("action: delete\n    object", f"action: delete\n    schema: {digest}\n    object", 1))
+    plane = release_plane(
+        RELEASE_POLICY.replace("action: delete\n    object", f"action: delete\n    schema: {digest}\n    object", 1)
+    )
     plane.offer([SCHEMA])
     assert plane.check("delete_artifact", call).code == "changed_schema"
 
@@ -156,7 +166,9 @@ def test_a_tool_pinned_to_a_server_or_schema_runs_from_nowhere_else() -> None:
 def test_a_rule_cannot_be_dodged_by_an_argument_named_like_a_fact() -> None:
     """A binding may not let an argument stand for action.name, action.tool, action.external or object.type."""
     for name in ("name", "tool", "external"):
-        text = RELEASE_POLICY.replace("  list_artifacts:", f"  rename: {{action: delete, attributes: {{{name}: x}}}}\n  list_artifacts:")
+        text = RELEASE_POLICY.replace(
+            "  list_artifacts:", f"  rename: {{action: delete, attributes: {{{name}: x}}}}\n  list_artifacts:"
+        )
         with pytest.raises(PolicyFileError, match=name):
             parse_policy_text(text)
 
@@ -180,15 +192,18 @@ class Strange(Mapping[str, object]):
         self.honest = honest
         self.reads = 0
 
+    @override
     def __getitem__(self, key: str) -> object:
         if key not in {"artifact_id", "repo"}:
             raise KeyError(key)
         self.reads += 1
         return "a1" if key == "artifact_id" else ("other/x" if self.reads <= self.honest else "acme/api")
 
+    @override
     def __iter__(self) -> Any:
         return iter(("artifact_id", "repo"))
 
+    @override
     def __len__(self) -> int:
         return 2
 
@@ -343,7 +358,9 @@ def test_a_tool_that_was_not_offered_is_denied() -> None:
 
 def test_a_plane_with_no_mediated_rule_says_that_it_mediates_nothing() -> None:
     """With sentences only, every well-formed call runs and the verdict says why."""
-    text = "carriage: 1\npolicies:\n  - id: a\n    issuer: {kind: user, name: ana}\n    effect: deny\n    text: Be kind.\n"
+    text = (
+        "carriage: 1\npolicies:\n  - id: a\n    issuer: {kind: user, name: ana}\n    effect: deny\n    text: Be kind.\n"
+    )
     plane = ControlPlane(parse_policy_text(text), counter=Utf8UpperBound(), clock=Clock(Hands()))
     verdict = plane.check("anything", {"a": 1})
     assert verdict.allowed

@@ -56,7 +56,12 @@ def test_the_policy_of_the_release_story_loads() -> None:
     (policy,) = registry.policies
     assert policy.id == "verify-before-delete"
     assert policy.issuer == Issuer(kind=IssuerKind.ORGANIZATION, name="platform-security")
-    assert (policy.version, policy.scope.tenant, policy.actions, policy.object_type) == (1, "acme", ("delete",), "release_artifact")
+    assert (policy.version, policy.scope.tenant, policy.actions, policy.object_type) == (
+        1,
+        "acme",
+        ("delete",),
+        "release_artifact",
+    )
     assert policy.effect is Effect.DENY
     (declaration,) = policy.declarations.values()
     assert (declaration.from_tool, declaration.key, declaration.expires_seconds, declaration.single_use) == (
@@ -92,29 +97,133 @@ def test_a_bare_value_means_equal() -> None:
     assert bare.digest == spelt.digest
 
 
+UNLESS = RELEASE_POLICY[RELEASE_POLICY.index("      all:") : RELEASE_POLICY.index("    text:")]
+
 # Old text, new text, a piece of the line where the fault is (in the new file), path, a piece of message or mend.
 FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "misspelt top key": ("policies:", "polices:", "polices:", "polices", "did you mean 'policies'"),
     "misspelt policy key": ("    unless:", "    unles:", "    unles:", "policies[0].unles", "did you mean 'unless'"),
-    "misspelt effect key": ("    effect: deny", "    efect: deny", "    efect:", "policies[0].efect", "did you mean 'effect'"),
-    "misspelt tool key": ("external: false", "externl: false", "externl", "tools.verify_release.externl", "did you mean 'external'"),
-    "misspelt scope key": ("{tenant: acme}", "{tenat: acme}", "tenat", "policies[0].scope.tenat", "did you mean 'tenant'"),
+    "misspelt effect key": (
+        "    effect: deny",
+        "    efect: deny",
+        "    efect:",
+        "policies[0].efect",
+        "did you mean 'effect'",
+    ),
+    "misspelt tool key": (
+        "external: false",
+        "externl: false",
+        "externl",
+        "tools.verify_release.externl",
+        "did you mean 'external'",
+    ),
+    "misspelt scope key": (
+        "{tenant: acme}",
+        "{tenat: acme}",
+        "tenat",
+        "policies[0].scope.tenat",
+        "did you mean 'tenant'",
+    ),
     "misspelt operator": ("glob:", "glop:", "glop", "policies[0].object.repository.glop", "did you mean 'glob'"),
-    "misspelt evidence key": ("single_use: true", "single-use: true", "single-use", "policies[0].evidence.verification.single-use", "did you mean 'single_use'"),
+    "misspelt evidence key": (
+        "single_use: true",
+        "single-use: true",
+        "single-use",
+        "policies[0].evidence.verification.single-use",
+        "did you mean 'single_use'",
+    ),
     "misspelt effect": ("effect: deny", "effect: dney", "dney", "policies[0].effect", "did you mean 'deny'"),
-    "misspelt issuer kind": ("kind: organization", "kind: organisation", "organisation", "policies[0].issuer.kind", "did you mean 'organization'"),
-    "misspelt origin": ("{result: status}", "{reslt: status}", "reslt", "policies[0].evidence.verification.fields.status.reslt", "did you mean 'result'"),
-    "undefined attribute": ("eq: {attr: object.id}", "eq: {attr: object.idd}", "object.idd", "policies[0].unless.all[1].eq.attr", "did you mean 'object.id'"),
-    "undefined object attribute": ("repository: {glob", "repo: {glob", "    object: {type: release_artifact, repo:", "policies[0].object.repo", "did you mean 'object.repository'"),
-    "undefined evidence": ("evidence.verification.status", "evidence.verificaton.status", "  - id:", "policies[0]", "declare it under evidence"),
-    "undefined evidence field": ("evidence.verification.status", "evidence.verification.state", "  - id:", "policies[0]", "is not a field of evidence"),
-    "undefined action": ("    action: delete\n    object: {type: release_artifact, repository", "    action: delet\n    object: {type: release_artifact, repository", "    action: delet\n", "policies[0].action", "did you mean 'delete'"),
-    "undefined type": ("object: {type: release_artifact, repository", "object: {type: release_artefact, repository", "release_artefact", "policies[0].object.type", "did you mean 'release_artifact'"),
-    "unknown tool argument": ("artifact: {argument: artifact_id}", "artifact: {argument: artefact_id}", "artefact_id", "policies[0].evidence.verification.fields.artifact.argument", "did you mean 'artifact_id'"),
-    "evidence of an unbound tool": ("from_tool: verify_release", "from_tool: verify_releases", "from_tool:", "policies[0].evidence.verification.from_tool", "did you mean 'verify_release'"),
-    "evidence of an untrusted tool": ("from_tool: verify_release", "from_tool: delete_artifact", "from_tool:", "policies[0].evidence.verification.from_tool", "trusted_evidence: true"),
-    "no": ("single_use: true", "single_use: no", "single_use: no", "policies[0].evidence.verification.single_use", "truth value to some readers"),
-    "yes in capitals": ("external: false", "external: NO", "external: NO", "tools.verify_release.external", "truth value to some readers"),
+    "misspelt issuer kind": (
+        "kind: organization",
+        "kind: organisation",
+        "organisation",
+        "policies[0].issuer.kind",
+        "did you mean 'organization'",
+    ),
+    "misspelt origin": (
+        "{result: status}",
+        "{reslt: status}",
+        "reslt",
+        "policies[0].evidence.verification.fields.status.reslt",
+        "did you mean 'result'",
+    ),
+    "undefined attribute": (
+        "eq: {attr: object.id}",
+        "eq: {attr: object.idd}",
+        "object.idd",
+        "policies[0].unless.all[1].eq.attr",
+        "did you mean 'object.id'",
+    ),
+    "undefined object attribute": (
+        "repository: {glob",
+        "repo: {glob",
+        "    object: {type: release_artifact, repo:",
+        "policies[0].object.repo",
+        "did you mean 'object.repository'",
+    ),
+    "undefined evidence": (
+        "evidence.verification.status",
+        "evidence.verificaton.status",
+        "  - id:",
+        "policies[0]",
+        "declare it under evidence",
+    ),
+    "undefined evidence field": (
+        "evidence.verification.status",
+        "evidence.verification.state",
+        "  - id:",
+        "policies[0]",
+        "is not a field of evidence",
+    ),
+    "undefined action": (
+        "    action: delete\n    object: {type: release_artifact, repository",
+        "    action: delet\n    object: {type: release_artifact, repository",
+        "    action: delet\n",
+        "policies[0].action",
+        "did you mean 'delete'",
+    ),
+    "undefined type": (
+        "object: {type: release_artifact, repository",
+        "object: {type: release_artefact, repository",
+        "release_artefact",
+        "policies[0].object.type",
+        "did you mean 'release_artifact'",
+    ),
+    "unknown tool argument": (
+        "artifact: {argument: artifact_id}",
+        "artifact: {argument: artefact_id}",
+        "artefact_id",
+        "policies[0].evidence.verification.fields.artifact.argument",
+        "did you mean 'artifact_id'",
+    ),
+    "evidence of an unbound tool": (
+        "from_tool: verify_release",
+        "from_tool: verify_releases",
+        "from_tool:",
+        "policies[0].evidence.verification.from_tool",
+        "did you mean 'verify_release'",
+    ),
+    "evidence of an untrusted tool": (
+        "from_tool: verify_release",
+        "from_tool: delete_artifact",
+        "from_tool:",
+        "policies[0].evidence.verification.from_tool",
+        "trusted_evidence: true",
+    ),
+    "no": (
+        "single_use: true",
+        "single_use: no",
+        "single_use: no",
+        "policies[0].evidence.verification.single_use",
+        "truth value to some readers",
+    ),
+    "yes in capitals": (
+        "external: false",
+        "external: NO",
+        "external: NO",
+        "tools.verify_release.external",
+        "truth value to some readers",
+    ),
     "no as a name": ("tenant: acme", "tenant: no", "tenant: no", "policies[0].scope.tenant", "in quotes"),
     "Off": ("eq: succeeded", "eq: Off", "eq: Off", "policies[0].unless.all[0].eq", "in quotes"),
     "1.10": ("eq: succeeded", "eq: 1.10", "1.10", "policies[0].unless.all[0].eq", "in quotes"),
@@ -129,58 +238,256 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "plus sign": ("eq: succeeded", "eq: +1", "+1", "policies[0].unless.all[0].eq", "in quotes"),
     "null": ("eq: succeeded", "eq: null", "eq: null", "policies[0].unless.all[0].eq", "literal"),
     "tilde": ("eq: succeeded", "eq: ~", "eq: ~", "policies[0].unless.all[0].eq", "literal"),
-    "nothing": ("text: Do not delete release artifacts unless verification Z succeeds.", "text:", "    text:", "policies[0].text", "text is needed"),
-    "duplicate key": ("    effect: deny", "    effect: deny\n    effect: confirm", "    effect: confirm", "policies[0].effect", "occurs twice"),
-    "duplicate tool": ("  list_artifacts: {action: none}", "  list_artifacts: {action: none}\n  delete_artifact: {action: none}", "  delete_artifact: {action: none}", "tools.delete_artifact", "occurs twice"),
-    "duplicate key in flow": ("{tenant: acme}", "{tenant: acme, tenant: globex}", "tenant: globex", "policies[0].scope.tenant", "occurs twice"),
-    "duplicate top key": ("policies:\n", "default: allow\npolicies:\n", "default: allow\npolicies", "default", "occurs twice"),
+    "nothing": (
+        "text: Do not delete release artifacts unless verification Z succeeds.",
+        "text:",
+        "    text:",
+        "policies[0].text",
+        "text is needed",
+    ),
+    "duplicate key": (
+        "    effect: deny",
+        "    effect: deny\n    effect: confirm",
+        "    effect: confirm",
+        "policies[0].effect",
+        "occurs twice",
+    ),
+    "duplicate tool": (
+        "  list_artifacts: {action: none}",
+        "  list_artifacts: {action: none}\n  delete_artifact: {action: none}",
+        "  delete_artifact: {action: none}",
+        "tools.delete_artifact",
+        "occurs twice",
+    ),
+    "duplicate key in flow": (
+        "{tenant: acme}",
+        "{tenant: acme, tenant: globex}",
+        "tenant: globex",
+        "policies[0].scope.tenant",
+        "occurs twice",
+    ),
+    "duplicate top key": (
+        "policies:\n",
+        "default: allow\npolicies:\n",
+        "default: allow\npolicies",
+        "default",
+        "occurs twice",
+    ),
     "anchor": ("effect: deny", "effect: &e deny", "&e", "", "aliases and anchors are off"),
     "alias": ("    effect: deny", "    effect: *e", "*e", "", "aliases and anchors are off"),
     "tag": ("version: 1\n    scope", "version: !!int 1\n    scope", "!!int", "", "explicit tags are off"),
     "own tag": ("effect: deny", "effect: !lift deny", "!lift", "", "explicit tags are off"),
     "tagged mapping": ("{tenant: acme}", "!!map {tenant: acme}", "!!map", "", "explicit tags are off"),
-    "merge key": ("    effect: deny", "    <<: {effect: confirm}\n    effect: deny", "    <<:", "policies[0].<<", "merge keys are off"),
-    "empty all": ("      all:\n        - {attr: evidence.verification.status, eq: succeeded}\n        - {attr: evidence.verification.artifact, eq: {attr: object.id}}\n", "      all: []\n", "      all: []", "policies[0].unless.all", "an empty all"),
-    "empty any": ("      all:\n        - {attr: evidence.verification.status, eq: succeeded}\n        - {attr: evidence.verification.artifact, eq: {attr: object.id}}\n", "      any: []\n", "      any: []", "policies[0].unless.any", "an empty any"),
-    "empty in": ('{glob: "acme/*"}', "{in: []}", "{in: []}", "policies[0].object.repository.in", "at least one literal"),
-    "empty action list": ("    action: delete\n    object: {type: release_artifact, repository", "    action: []\n    object: {type: release_artifact, repository", "    action: []", "policies[0].action", "list of names"),
-    "empty key list": ("key: [artifact]", "key: []", "key: []", "policies[0].evidence.verification.key", "list of names"),
-    "two comparisons": ('{glob: "acme/*"}', '{glob: "acme/*", eq: x}', "eq: x", "policies[0].object.repository", "one comparison is needed"),
-    "no comparison": ('{glob: "acme/*"}', "{}", "repository: {}", "policies[0].object.repository", "one comparison is needed"),
-    "all beside any": ("      all:\n", "      any: [{attr: tenant, eq: x}]\n      all:\n", "      any:", "policies[0].unless", "one of all, any, not or attr"),
-    "glob of a number": ('{glob: "acme/*"}', "{glob: 5}", "{glob: 5}", "policies[0].object.repository.glob", "literal string"),
+    "merge key": (
+        "    effect: deny",
+        "    <<: {effect: confirm}\n    effect: deny",
+        "    <<:",
+        "policies[0].<<",
+        "merge keys are off",
+    ),
+    "empty all": (
+        UNLESS,
+        "      all: []\n",
+        "      all: []",
+        "policies[0].unless.all",
+        "an empty all",
+    ),
+    "empty any": (
+        UNLESS,
+        "      any: []\n",
+        "      any: []",
+        "policies[0].unless.any",
+        "an empty any",
+    ),
+    "empty in": (
+        '{glob: "acme/*"}',
+        "{in: []}",
+        "{in: []}",
+        "policies[0].object.repository.in",
+        "at least one literal",
+    ),
+    "empty action list": (
+        "    action: delete\n    object: {type: release_artifact, repository",
+        "    action: []\n    object: {type: release_artifact, repository",
+        "    action: []",
+        "policies[0].action",
+        "list of names",
+    ),
+    "empty key list": (
+        "key: [artifact]",
+        "key: []",
+        "key: []",
+        "policies[0].evidence.verification.key",
+        "list of names",
+    ),
+    "two comparisons": (
+        '{glob: "acme/*"}',
+        '{glob: "acme/*", eq: x}',
+        "eq: x",
+        "policies[0].object.repository",
+        "one comparison is needed",
+    ),
+    "no comparison": (
+        '{glob: "acme/*"}',
+        "{}",
+        "repository: {}",
+        "policies[0].object.repository",
+        "one comparison is needed",
+    ),
+    "all beside any": (
+        "      all:\n",
+        "      any: [{attr: tenant, eq: x}]\n      all:\n",
+        "      any:",
+        "policies[0].unless",
+        "one of all, any, not or attr",
+    ),
+    "glob of a number": (
+        '{glob: "acme/*"}',
+        "{glob: 5}",
+        "{glob: 5}",
+        "policies[0].object.repository.glob",
+        "literal string",
+    ),
     "order of texts": ('{glob: "acme/*"}', "{lt: acme}", "{lt: acme}", "policies[0].object.repository.lt", "no order"),
-    "bare time": ("    effect: deny", "    effect: deny\n    valid_until: 2026-12-01", "valid_until", "policies[0].valid_until", "zone"),
-    "duration without unit": ("expires: 1h", "expires: 60", "expires: 60", "policies[0].evidence.verification.expires", "text is needed"),
-    "duration of nothing": ("expires: 1h", "expires: 0h", "expires: 0h", "policies[0].evidence.verification.expires", "not a duration"),
-    "version as text": ("version: 1\n    scope", 'version: "1"\n    scope', 'version: "1"', "policies[0].version", "whole number"),
+    "bare time": (
+        "    effect: deny",
+        "    effect: deny\n    valid_until: 2026-12-01",
+        "valid_until",
+        "policies[0].valid_until",
+        "zone",
+    ),
+    "duration without unit": (
+        "expires: 1h",
+        "expires: 60",
+        "expires: 60",
+        "policies[0].evidence.verification.expires",
+        "text is needed",
+    ),
+    "duration of nothing": (
+        "expires: 1h",
+        "expires: 0h",
+        "expires: 0h",
+        "policies[0].evidence.verification.expires",
+        "not a duration",
+    ),
+    "version as text": (
+        "version: 1\n    scope",
+        'version: "1"\n    scope',
+        'version: "1"',
+        "policies[0].version",
+        "whole number",
+    ),
     "version zero": ("version: 1\n    scope", "version: 0\n    scope", "  - id:", "policies[0]", "versions start at 1"),
     "id in capitals": ("id: verify-before-delete", "id: Verify-Before-Delete", "  - id:", "policies[0]", "lower case"),
-    "no issuer": ("    issuer: {kind: organization, name: platform-security}\n", "", "  - id:", "policies[0]", "'issuer' is missing"),
-    "no text": ("    text: Do not delete release artifacts unless verification Z succeeds.\n", "", "  - id:", "policies[0]", "'text' is missing"),
+    "no issuer": (
+        "    issuer: {kind: organization, name: platform-security}\n",
+        "",
+        "  - id:",
+        "policies[0]",
+        "'issuer' is missing",
+    ),
+    "no text": (
+        "    text: Do not delete release artifacts unless verification Z succeeds.\n",
+        "",
+        "  - id:",
+        "policies[0]",
+        "'text' is missing",
+    ),
     "no version of the format": ("carriage: 1\n", "", "default: allow", "", "'carriage' is missing"),
     "unknown version": ("carriage: 1", "carriage: 2", "carriage: 2", "carriage", "not known"),
     "version of the format as text": ("carriage: 1", 'carriage: "1"', "carriage:", "carriage", "not known"),
     "version of the format as truth": ("carriage: 1", "carriage: true", "carriage: true", "carriage", "not known"),
     "unknown default": ("default: allow", "default: deny", "default: deny", "default", "not supported"),
     "policies as mapping": ("policies:\n  - id:", "policies:\n    id:", "    id:", "policies", "there is no policy"),
-    "tool without action": ("list_artifacts: {action: none}", "list_artifacts: {}", "list_artifacts: {}", "tools.list_artifacts", "'action' is missing"),
-    "harmless tool with an object": ("list_artifacts: {action: none}", "list_artifacts: {action: none, object: {type: x}}", "list_artifacts", "tools.list_artifacts.object", "harmless"),
-    "harmless tool with evidence": ("list_artifacts: {action: none}", "list_artifacts: {action: none, trusted_evidence: true}", "list_artifacts", "tools.list_artifacts.trusted_evidence", "harmless"),
-    "unused evidence": ("evidence.verification.status, eq: succeeded}\n        - {attr: evidence.verification.artifact, eq: {attr: object.id}}", "object.id, eq: a}", "  - id:", "policies[0]", "never read"),
-    "where reads evidence": ("    unless:", "    where: {attr: evidence.verification.status, eq: succeeded}\n    unless:", "  - id:", "policies[0]", "cannot read evidence"),
-    "key from the result": ("artifact: {argument: artifact_id}", "artifact: {result: artifact_id}", "        from_tool:", "policies[0].evidence.verification", "comes from the result"),
-    "hidden character in the text": ("Do not delete release", 'Do not \u200bdelete release', "  - id:", "policies[0]", "U+200B"),
+    "tool without action": (
+        "list_artifacts: {action: none}",
+        "list_artifacts: {}",
+        "list_artifacts: {}",
+        "tools.list_artifacts",
+        "'action' is missing",
+    ),
+    "harmless tool with an object": (
+        "list_artifacts: {action: none}",
+        "list_artifacts: {action: none, object: {type: x}}",
+        "list_artifacts",
+        "tools.list_artifacts.object",
+        "harmless",
+    ),
+    "harmless tool with evidence": (
+        "list_artifacts: {action: none}",
+        "list_artifacts: {action: none, trusted_evidence: true}",
+        "list_artifacts",
+        "tools.list_artifacts.trusted_evidence",
+        "harmless",
+    ),
+    "unused evidence": (
+        UNLESS.removeprefix("      all:\n        - {attr: ").rstrip(),
+        "object.id, eq: a}",
+        "  - id:",
+        "policies[0]",
+        "never read",
+    ),
+    "where reads evidence": (
+        "    unless:",
+        "    where: {attr: evidence.verification.status, eq: succeeded}\n    unless:",
+        "  - id:",
+        "policies[0]",
+        "cannot read evidence",
+    ),
+    "key from the result": (
+        "artifact: {argument: artifact_id}",
+        "artifact: {result: artifact_id}",
+        "        from_tool:",
+        "policies[0].evidence.verification",
+        "comes from the result",
+    ),
+    "hidden character in the text": (
+        "Do not delete release",
+        "Do not \u200bdelete release",
+        "  - id:",
+        "policies[0]",
+        "U+200B",
+    ),
     "hidden character in a literal": ('"acme/*"', '"acme\\u202e/*"', "  - id:", "policies[0]", "normal form"),
-    "hidden character in a tool's name": ("  list_artifacts:", '  "list\\u200b_artifacts":', '  "list', "tools.list\u200b_artifacts", "visible"),
-    "hidden character in an argument's name": ("id: artifact_id, repository", 'id: "artifact\\u202e_id", repository', "    action: delete", "tools.delete_artifact", "visible"),
+    "hidden character in a tool's name": (
+        "  list_artifacts:",
+        '  "list\\u200b_artifacts":',
+        '  "list',
+        "tools.list\u200b_artifacts",
+        "visible",
+    ),
+    "hidden character in an argument's name": (
+        "id: artifact_id, repository",
+        'id: "artifact\\u202e_id", repository',
+        "    action: delete",
+        "tools.delete_artifact",
+        "visible",
+    ),
     "names that can be confused": ("  list_artifacts:", "  delete-artifact:", "carriage", "", "can be confused"),
     "tab for indentation": ("    effect: deny", "\teffect: deny", "\teffect", "", "not YAML"),
-    "unclosed bracket": ("{tenant: acme}", "{tenant: acme", "    action: delete\n    object: {type: release_artifact, repository", "", "not YAML"),
+    "unclosed bracket": (
+        "{tenant: acme}",
+        "{tenant: acme",
+        "    action: delete\n    object: {type: release_artifact, repository",
+        "",
+        "not YAML",
+    ),
     "unclosed quote": ('"acme/*"', '"acme/*', "", "", "not YAML"),
-    "list in place of text": ("tenant: acme", "tenant: [acme]", "tenant: [acme]", "policies[0].scope.tenant", "text is needed"),
+    "list in place of text": (
+        "tenant: acme",
+        "tenant: [acme]",
+        "tenant: [acme]",
+        "policies[0].scope.tenant",
+        "text is needed",
+    ),
     "text in place of a mapping": ("{tenant: acme}", "acme", "scope: acme", "policies[0].scope", "a mapping is needed"),
-    "number in place of text": ("name: platform-security", "name: 5", "name: 5", "policies[0].issuer.name", "in quotes"),
+    "number in place of text": (
+        "name: platform-security",
+        "name: 5",
+        "name: 5",
+        "policies[0].issuer.name",
+        "in quotes",
+    ),
 }
 
 
@@ -225,7 +532,27 @@ def test_a_file_without_a_policy_protects_nothing_and_is_refused(empty: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\n\n", "# nothing\n", "null", "5", "just text", "[]", "{}", "- a\n- b", "---\n", "carriage: 1", "{", "]", "\x00", "a: b: c", "%YAML 1.1\n---\ncarriage: 1\n", "? [a]\n: b\n", "\ufeff", "carriage: 1\n\x07"],
+    [
+        "",
+        "\n\n",
+        "# nothing\n",
+        "null",
+        "5",
+        "just text",
+        "[]",
+        "{}",
+        "- a\n- b",
+        "---\n",
+        "carriage: 1",
+        "{",
+        "]",
+        "\x00",
+        "a: b: c",
+        "%YAML 1.1\n---\ncarriage: 1\n",
+        "? [a]\n: b\n",
+        "\ufeff",
+        "carriage: 1\n\x07",
+    ],
     ids=repr,
 )
 def test_a_file_that_is_no_policy_file_is_refused(text: str) -> None:
@@ -236,13 +563,20 @@ def test_a_file_that_is_no_policy_file_is_refused(text: str) -> None:
 def test_a_second_document_is_refused() -> None:
     """A rule after `---` would be read by one program and not by another."""
     error = refused(RELEASE_POLICY + "---\n" + RELEASE_POLICY)
-    assert [(fault.line, "second document" in fault.message) for fault in error.faults] == [(RELEASE_POLICY.count("\n") + 1, True)]
+    assert [(fault.line, "second document" in fault.message) for fault in error.faults] == [
+        (RELEASE_POLICY.count("\n") + 1, True)
+    ]
 
 
-@pytest.mark.parametrize("deep", ["[" * 2_000, "{a: " * 200 + "1" + "}" * 200, "[" * 40 + "]" * 40, "\n".join(" " * n + "a:" for n in range(60))])
+@pytest.mark.parametrize(
+    "deep",
+    ["[" * 2_000, "{a: " * 200 + "1" + "}" * 200, "[" * 40 + "]" * 40, "\n".join(" " * n + "a:" for n in range(60))],
+)
 def test_deep_nesting_is_refused(deep: str) -> None:
     """Nesting past the limit is an error, not a crash."""
-    assert any("nested" in f.message or "not YAML" in f.message for f in refused(f"carriage: 1\npolicies: {deep}").faults)
+    assert any(
+        "nested" in f.message or "not YAML" in f.message for f in refused(f"carriage: 1\npolicies: {deep}").faults
+    )
     inner = "{attr: object.id, eq: a}"
     for _ in range(14):
         inner = f"{{not: {{all: [{inner}]}}}}"
@@ -270,7 +604,12 @@ def test_a_file_that_cannot_be_read_is_an_error_with_its_name(tmp_path: Path) ->
     latin.write_bytes(RELEASE_POLICY.replace("Do not", "Löschen nicht, do not").encode("latin-1"))
     wide = tmp_path / "wide.yaml"
     wide.write_text(RELEASE_POLICY, encoding="utf-16")
-    for path, said in ((tmp_path / "missing.yaml", "cannot be read"), (tmp_path, "cannot be read"), (latin, "UTF-8"), (wide, "UTF-8")):
+    for path, said in (
+        (tmp_path / "missing.yaml", "cannot be read"),
+        (tmp_path, "cannot be read"),
+        (latin, "UTF-8"),
+        (wide, "UTF-8"),
+    ):
         for load in (load_policy_file, ControlPlane.from_file):
             with pytest.raises(PolicyFileError, match=said) as caught:
                 load(path)
@@ -288,7 +627,9 @@ def test_a_file_on_disk_gives_the_plane_it_says(tmp_path: Path) -> None:
         assert plane.capsule().ids == ("verify-before-delete",)
 
 
-KEYS = sorted(set(re.findall(r"([a-z_]+):", RELEASE_POLICY)) - {"artifact", "status", "repository", "verification", "id"})
+KEYS = sorted(
+    set(re.findall(r"([a-z_]+):", RELEASE_POLICY)) - {"artifact", "status", "repository", "verification", "id"}
+)
 _NAMES = {"delete_artifact", "verify_release", "list_artifacts"}
 
 
@@ -309,7 +650,39 @@ def test_no_text_fails_in_any_other_way(text: str) -> None:
 
 
 _bits = st.sampled_from(
-    ("", " ", "\n", "  ", ": ", "- ", "{", "}", "[", "]", "*", "&a ", "!!str ", "#", '"', "'", "|", "> ", "? ", "<<: ", "no", "1.10", "---\n", "\t", "\x00", "é", "\u200b", "%", "@", "`", ",")
+    (
+        "",
+        " ",
+        "\n",
+        "  ",
+        ": ",
+        "- ",
+        "{",
+        "}",
+        "[",
+        "]",
+        "*",
+        "&a ",
+        "!!str ",
+        "#",
+        '"',
+        "'",
+        "|",
+        "> ",
+        "? ",
+        "<<: ",
+        "no",
+        "1.10",
+        "---\n",
+        "\t",
+        "\x00",
+        "é",
+        "\u200b",
+        "%",
+        "@",
+        "`",
+        ",",
+    )
 )
 
 
@@ -373,8 +746,18 @@ policies:
     (send,) = registry.bindings["send"]
     assert send.server == "mail"
     sources: dict[str, Any] = dict(send.object_attributes)
-    assert (sources["size"].sort, sources["when"].sort, sources["kind"].constant) == (Sort.NUMBER, Sort.TIME, "outgoing")
+    assert (sources["size"].sort, sources["when"].sort, sources["kind"].constant) == (
+        Sort.NUMBER,
+        Sort.TIME,
+        "outgoing",
+    )
     assert dict(send.action_attributes)["urgent"].sort is Sort.BOOL
     shown = render(registry.policies, registry, Tier.FULL).text
-    for piece in ('actor.id in ["bot", "deputy"]', "object.size > 1.5", 'time < time "2026-12-01T16:00:00Z"', "not action.urgent == true", "not exists object.kind"):
+    for piece in (
+        'actor.id in ["bot", "deputy"]',
+        "object.size > 1.5",
+        'time < time "2026-12-01T16:00:00Z"',
+        "not action.urgent == true",
+        "not exists object.kind",
+    ):
         assert piece in shown

@@ -28,7 +28,14 @@ from integration_tests.core.samples import RELEASE_POLICY, assemble, release_pla
 from integration_tests.core.strategies import ORGANIZATION, World, candidate_sets, untrusted, worlds
 
 
-@given(worlds(), st.sampled_from(((None, None), ("acme", "bot"), ("globex", "deputy"))), candidate_sets(), st.sampled_from(Tier), st.integers(0, 1), untrusted)
+@given(
+    worlds(),
+    st.sampled_from(((None, None), ("acme", "bot"), ("globex", "deputy"))),
+    candidate_sets(),
+    st.sampled_from(Tier),
+    st.integers(0, 1),
+    untrusted,
+)
 def test_no_model_call_is_made_with_less_than_everything_that_could_apply(
     world: World,
     who: tuple[str | None, str | None],
@@ -101,12 +108,11 @@ def test_an_assembly_whose_capsule_was_touched_is_never_sealed(world: World, dat
     st.integers(0, 20_000),
     st.integers(0, 20_000),
     st.integers(0, 20_000),
-    st.integers(-2, 2),
-    st.integers(0, 40_000),
+    st.one_of(st.integers(0, 40_000), st.sampled_from(("-2", "-1", "0", "1", "2"))),
     st.none() | st.integers(1_000, 60_000),
 )
 def test_an_assembly_never_takes_more_than_the_window_leaves(
-    world: World, window: int, reserved: int, overhead: int, fixed: int, edge: int, data: int, own: int | None
+    world: World, window: int, reserved: int, overhead: int, fixed: int, data: int | str, own: int | None
 ) -> None:
     """Control, fixed, data and the output reserve fit the smaller window, or the call fails closed and is logged."""
     assume(window - reserved - overhead > 3_000)
@@ -117,9 +123,9 @@ def test_an_assembly_never_takes_more_than_the_window_leaves(
         return
     if own is not None:
         window = min(window, own)
-    if data % 2:
-        # Around the very limit.
-        data = max(0, window - reserved - overhead - fixed - len(capsule.text.encode()) + edge)
+    if isinstance(data, str):
+        # So much more or less than the very limit.
+        data = max(0, window - reserved - overhead - fixed - len(capsule.text.encode()) + int(data))
     assembly = Assembly(
         capsule=capsule,
         message=capsule.text,
@@ -157,9 +163,7 @@ def test_a_capsule_of_another_agent_is_not_sealed_for_this_one() -> None:
     foreign = first.capsule()
     assert "for-b" in second.capsule().ids
     with pytest.raises(CarriageError):
-        second.seal(
-            Assembly(capsule=foreign, message=foreign.text, offset=0, data_tokens=0, candidate_tokens=0)
-        )
+        second.seal(Assembly(capsule=foreign, message=foreign.text, offset=0, data_tokens=0, candidate_tokens=0))
 
 
 def test_a_capsule_that_holds_less_than_its_registry_is_not_sealed() -> None:
@@ -177,7 +181,7 @@ def test_a_negative_size_opens_no_room_in_the_window(wrong: dict[str, int]) -> N
     """A size or position below zero is refused: it would make a prompt look smaller than it is."""
     plane = release_plane()
     with pytest.raises((CarriageError, ValueError)):
-        assemble(plane, **wrong)
+        assemble(plane, None, **wrong)
 
 
 def test_a_policy_admitted_while_a_call_is_assembled_is_not_left_out_of_it() -> None:
@@ -199,7 +203,7 @@ def test_a_manifest_says_what_was_carried() -> None:
     assert [name for name, _ in manifest.a_plus] == ["verify-before-delete"]
     assert manifest.complete
     assert manifest.tier == "full"
-    assert manifest.candidates == {"delete_artifact"}
+    assert manifest.candidates == frozenset({"delete_artifact"})
     assert manifest.control_tokens == len(plane.capsule(("delete_artifact",)).text.encode())
     assert (manifest.data_tokens, manifest.candidate_tokens, manifest.imitations) == (100, 400, 2)
     data_budget = 128_000 - 4_096 - manifest.control_tokens

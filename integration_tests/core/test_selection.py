@@ -40,7 +40,8 @@ def test_no_policy_that_governs_a_call_is_missing_from_what_the_model_was_shown(
         shown = {policy.digest for policy in a_plus(registry, runtime, specs(candidates))}
         assert shown <= {policy.digest for policy in a_plus(registry, runtime, None)}
         now = NOW if moment.trusted else None
-        for tool, arguments in data.draw(calls(candidates)):
+        bound = [tool for tool in candidates if tool != UNBOUND] or TOOLS
+        for tool, arguments in data.draw(calls(bound)):
             seen["calls"] += 1
             governing = {
                 policy.digest
@@ -81,7 +82,7 @@ def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
     """Verdict and governing rules are those of a plain evaluator that scans everything, and each verdict occurs."""
     seen = Counter[str]()
 
-    @given(situations(), moments, proposals((*TOOLS, *TOOLS, *WITNESSES, UNBOUND)))
+    @given(situations(), moments, proposals((*TOOLS, *TOOLS, *TOOLS, *WITNESSES, UNBOUND)))
     def holds(
         situation: tuple[World, RuntimeState, list[naive.Seen]],
         moment: Moment,
@@ -104,7 +105,7 @@ def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
             seen[expected] += 1
             seen["lifted by evidence"] += bool(verdict.evidence)
             assert verdict.outcome.value == expected
-            if verdict.call_digest is not None:
+            if verdict.code in {"allowed", "rule", "needs_approval"}:
                 assert isinstance(arguments, dict | None)
                 assert verdict.governing == {
                     policy.digest
@@ -116,7 +117,7 @@ def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
     holds()
     total = seen["allow"] + seen["confirm"] + seen["deny"]
     assert min(seen["allow"], seen["confirm"], seen["deny"]) >= 0.05 * total, seen
-    assert seen["lifted by evidence"] >= 0.01 * total, seen
+    assert seen["lifted by evidence"] >= total // 1_000, seen
 
 
 @given(situations(), calls(TOOLS), st.lists(st.integers(-9, 9), min_size=4, max_size=4))
@@ -134,7 +135,7 @@ def test_a_priority_never_decides_what_is_allowed(
 
     def outcomes(registry: PolicyRegistry) -> list[tuple[object, ...]]:
         ledger = ledger_of(registry, events)
-        found = []
+        found: list[tuple[object, ...]] = []
         for tool, arguments in proposed:
             call = ToolCall(tool=tool, arguments=arguments)
             said = judge(call, registry=registry, runtime=runtime, ledger=ledger, moment=Moment(NOW, True))

@@ -26,7 +26,9 @@ def control_of(plane: ControlPlane) -> tuple[object, ...]:
 results = st.one_of(
     untrusted,
     st.sampled_from(RAW),
-    st.fixed_dictionaries({"status": st.sampled_from(("succeeded", "failed")), "artifact": st.just("a1"), "policy": untrusted}),
+    st.fixed_dictionaries(
+        {"status": st.sampled_from(("succeeded", "failed")), "artifact": st.just("a1"), "policy": untrusted}
+    ),
 )
 
 
@@ -61,7 +63,11 @@ def test_nothing_that_data_says_changes_a_rule_or_a_verdict(
     assert not [entry for entry in noisy.sink.entries if entry.kind in changed]
 
 
-@given(worlds(), calls(), st.sampled_from(({"status": "succeeded", "report": {"state": "succeeded"}}, {"status": "failed"})))
+@given(
+    worlds(),
+    calls(),
+    st.sampled_from(({"status": "succeeded", "report": {"state": "succeeded"}}, {"status": "failed"})),
+)
 def test_checking_a_call_takes_nothing_and_records_nothing(
     world: World, proposed: list[Call], result: dict[str, Any]
 ) -> None:

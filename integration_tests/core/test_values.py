@@ -5,7 +5,7 @@ import enum
 import unicodedata
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Any, override
 
 import pytest
 from hypothesis import given
@@ -170,7 +170,9 @@ def test_two_spellings_of_one_text_are_one_value(text: str) -> None:
     assert normal(composed, Sort.TEXT) == normal(decomposed, Sort.TEXT)
 
 
-@pytest.mark.parametrize("character", ["\x00", "\x7f", "\u200b", "\u200f", "\u202e", "\u2066", "\ufeff", "\u00ad", "\ue000", *IGNORABLE])
+@pytest.mark.parametrize(
+    "character", ["\x00", "\x7f", "\u200b", "\u200f", "\u202e", "\u2066", "\ufeff", "\u00ad", "\ue000", *IGNORABLE]
+)
 @pytest.mark.parametrize("sort", [Sort.ANY, Sort.ID, Sort.TEXT])
 def test_a_value_with_an_invisible_character_is_unknown(character: str, sort: Sort) -> None:
     """What people cannot see in a value could make it another object to the tool; a deny stands."""
@@ -218,11 +220,16 @@ class Level(enum.IntEnum):
 
 
 class Wide(float):
+    @override
     def __repr__(self) -> str:
         return f"Wide({float(self)})"
 
 
-@pytest.mark.parametrize(("raw", "value"), [(Colour.RED, "red"), (Mixed.RED, "red"), (Level.HIGH, Decimal(1)), (Wide(1.5), Decimal("1.5"))], ids=["str enum", "mixed enum", "int enum", "float"])
+@pytest.mark.parametrize(
+    ("raw", "value"),
+    [(Colour.RED, "red"), (Mixed.RED, "red"), (Level.HIGH, Decimal(1)), (Wide(1.5), Decimal("1.5"))],
+    ids=["str enum", "mixed enum", "int enum", "float"],
+)
 def test_a_value_of_a_subclass_is_the_plain_value(raw: object, value: Value) -> None:
     """Enum members and number subclasses, as pydantic hands them over, compare like what they stand for."""
     found = normal(raw)
@@ -239,7 +246,9 @@ def test_a_digest_of_arguments_does_not_depend_on_the_class_of_a_value() -> None
 
 _json: st.SearchStrategy[Any] = st.recursive(
     st.one_of(
-        st.sampled_from((None, True, False, 0, 1, 1.0, -0.0, 0.0, "1", "1.0", "true", "", 2**53, 2**53 + 1, float(2**53))),
+        st.sampled_from(
+            (None, True, False, 0, 1, 1.0, -0.0, 0.0, "1", "1.0", "true", "", 2**53, 2**53 + 1, float(2**53))
+        ),
         st.integers(),
         st.text(max_size=3),
     ),
@@ -327,9 +336,9 @@ def test_literals_that_differ_have_other_digests(first: Value, second: Value) ->
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (Decimal("1"), Decimal("1.0")),
-        (Decimal("1E+2"), Decimal("100")),
-        (Decimal("-0"), Decimal(0)),
+        (Decimal(1), Decimal("1.0")),
+        (Decimal("1E+2"), Decimal(100)),
+        (Decimal("-0.0"), Decimal(0)),
         (datetime(2026, 12, 1, 16, tzinfo=UTC), datetime(2026, 12, 1, 18, tzinfo=timezone(timedelta(hours=2)))),
     ],
 )
@@ -344,11 +353,7 @@ def test_registries_that_judge_differently_have_other_digests(first: Value, seco
     one, two = (
         PolicyRegistry.of(
             [Policy(id="rule", issuer=ORGANIZATION, effect=Effect.DENY, text="A rule.", actions=("delete",))],
-            [
-                ToolBinding(
-                    tool="t", action="delete", object_attributes=(("size", AttributeSource(constant=value)),)
-                )
-            ],
+            [ToolBinding(tool="t", action="delete", object_attributes=(("size", AttributeSource(constant=value)),))],
         )
         for value in (first, second)
     )
@@ -359,7 +364,7 @@ def test_registries_that_judge_differently_have_other_digests(first: Value, seco
 def test_a_policy_that_says_something_else_has_another_digest(world: Any, data: st.DataObject) -> None:
     """Changing any one field that is carried or judged changes the digest of the policy."""
     (policy,) = world.policies
-    change = data.draw(
+    change: dict[str, Any] = data.draw(
         st.sampled_from(
             (
                 {"id": "other"},

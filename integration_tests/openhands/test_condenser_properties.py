@@ -248,6 +248,15 @@ def test_a_view_without_its_system_prompt_is_not_sent(kit, head):
         condenser.condense(View(events=[kit.message_event("go")] if head else []))
 
 
+def test_a_cut_goes_down_to_half(kit):
+    """The prefix stays the same for a while after a cut, so that provider caches hold."""
+    condenser = ControlRollingCondenser(control=plane_with(kit), max_size=20, keep_first=2)
+    events = [kit.system_event(), *(kit.message_event(f"message {number}") for number in range(20))]
+    sent, _, log = settle(condenser, events)
+    assert len(sent) == 10
+    assert len(log) == len(events) + 1
+
+
 def test_events_are_counted_once(kit):
     """Invariant 12: a step counts what is new, not the history."""
     counted = []

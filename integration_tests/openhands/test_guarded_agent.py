@@ -631,18 +631,19 @@ def test_a_secret_in_an_mcp_argument_is_judged_as_what_is_sent(kit, talk, tmp_pa
     path.write_text(text.replace("amount: {argument: amount, type: number}", "note: {argument: note}"))
     plane = ControlPlane.from_file(path, actor=ACTOR, tenant=TENANT)
     server, tool = mcp_pay
-    notes = ["$WORD", "${LOOP}", "$NONE", "harmless"]
+    notes = ["$WORD", "${LOOP}", "$NONE", "$FINE", "harmless"]
     llm = kit.recorder(
         *(kit.proposes((f"p{number}", "pay", {"amount": 1, "note": note})) for number, note in enumerate(notes)),
         kit.says("ok"),
     )
     conversation = talk(
-        agent_of(kit, plane, llm, tools=(kit.ListArtifactsTool,)), secrets={"WORD": "hunter2", "LOOP": "$WORD"}
+        agent_of(kit, plane, llm, tools=(kit.ListArtifactsTool,)),
+        secrets={"WORD": "hunter2", "LOOP": "$WORD", "FINE": "fine"},
     )
     conversation.send_message("pay")
     conversation.agent.add_runtime_tools([tool])
     conversation.run()
-    assert [got["note"] for got in server.got] == ["harmless"]
+    assert [got["note"] for got in server.got] == ["fine", "harmless"]
     assert ["POLICY_DENIED" in error for error in errors(conversation)] == [True] * 3
     assert not any("hunter2" in kit.text_of(message) for messages in llm.requests for message in messages[1:])
 

@@ -37,9 +37,7 @@ def test_wheel_of_an_earlier_run_hides_a_change():
     with zipfile.ZipFile(path) as wheel:
         names = [name for name in wheel.namelist() if name.partition("/")[0] in PACKAGES]
         stale = [
-            name
-            for name in names
-            if not (SITE / name).is_file() or (SITE / name).read_bytes() != wheel.read(name)
+            name for name in names if not (SITE / name).is_file() or (SITE / name).read_bytes() != wheel.read(name)
         ]
     assert names
     assert stale == []

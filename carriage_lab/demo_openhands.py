@@ -236,8 +236,9 @@ def _play(agent: Agent) -> str:
     """Greet, tell the story, ask; return the last words."""
     _executed.clear()
     with tempfile.TemporaryDirectory() as folder:
-        talk = Conversation(agent, workspace=folder, visualizer=None)
-        talk.send_message(GREETING)  # type: ignore[arg-type]  # the SDK's tracing decorator hides its type
+        # The SDK's tracing decorator hides the types of these methods.
+        talk: Any = Conversation(agent, workspace=folder, visualizer=None)
+        talk.send_message(GREETING)
         talk.run()
         for _, text in story.conversation():
             talk.send_message(text)

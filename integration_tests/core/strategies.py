@@ -211,6 +211,9 @@ def sentences(*, lines: bool = False) -> st.SearchStrategy[str]:
 
 
 LITERALS: dict[str, Sequence[Any]] = {"number": NUMBERS, "time": TIMES, "bool": (False, True), "text": TEXTS}
+# Literals of these attributes are what runtimes hold, so that members of one delegation chain differ.
+LITERALS |= {"actor.id": ("bot", "deputy"), "tenant": ("acme", "globex"), "task": ("t1", "t2")}
+LITERALS |= {"action.name": ACTIONS, "object.type": ("artifact", "mail")}
 _SORTS = {"object.size": "number", "action.amount": "number", "object.flag": "bool", "action.external": "bool"}
 _SORTS |= {"object.when": "time", "time": "time"}
 _ORDER = (Operator.LT, Operator.LE, Operator.GT, Operator.GE)
@@ -221,12 +224,12 @@ _EQUAL = (Operator.EQ, Operator.EQ, Operator.NE)
 def comparison(draw: st.DrawFn, names: tuple[str, ...]) -> Compare:
     """Draw one comparison over `names`, now and then of another sort than the attribute's."""
     name = pick(draw, names)
-    sort = _SORTS.get(name, "text")
+    sort = _SORTS.get(name, name if name in LITERALS else "text")
     kind = draw(_upto(19))
     if kind == 19:
         return Compare(name, Operator.EXISTS)
     if kind == 18:
-        sort = pick(draw, tuple(LITERALS))
+        sort = pick(draw, ("number", "time", "bool", "text"))
     others = [other for other in names if other != name]
     if kind in {16, 17} and others:
         operators = (*_EQUAL, *_ORDER) if sort in {"number", "time"} else _EQUAL

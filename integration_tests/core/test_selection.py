@@ -2,16 +2,31 @@
 
 import dataclasses
 from collections import Counter
+from typing import Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from carriage_core import PolicyRegistry, RuntimeState, ToolCall, a_plus
+from carriage_core import (
+    AttributeSource,
+    Compare,
+    Effect,
+    Operator,
+    Policy,
+    PolicyRegistry,
+    RuntimeState,
+    Scope,
+    ToolBinding,
+    ToolCall,
+    a_plus,
+)
 from carriage_core.monitor import judge
-from carriage_core.runtime import Moment
+from carriage_core.runtime import EvidenceLedger, Moment
 from integration_tests.core import naive
 from integration_tests.core.strategies import (
     NOW,
+    ORGANIZATION,
     TOOLS,
     UNBOUND,
     WITNESSES,
@@ -70,6 +85,56 @@ def test_rules_that_no_tool_triggers_are_shown_with_every_set_of_tools(
     ranks = {"organization": 0, "developer": 1, "user": 2}
     keys = [(ranks[p.issuer.kind.value], -p.priority, p.id) for p in found]
     assert keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize("spread", ["action", "type", "value"])
+def test_a_decision_looks_at_no_rule_that_cannot_match(spread: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The work of a decision is the same with ten policies and with a thousand of which only one can match."""
+    source = (("id", AttributeSource(argument="id")),)
+
+    def looked_at(size: int) -> int:
+        rules: list[Policy] = []
+        bound: list[ToolBinding] = []
+        for index in range(size):
+            action = f"act-{index}" if spread == "action" else "delete"
+            kind = f"kind-{index}" if spread == "type" else "artifact"
+            value = f"item-{index}" if spread == "value" else "item-0"
+            rules.append(
+                Policy(
+                    id=f"rule-{index}",
+                    issuer=ORGANIZATION,
+                    effect=Effect.DENY,
+                    text="A rule.",
+                    actions=(action,),
+                    object_type=kind,
+                    where=Compare("object.id", Operator.EQ, value),
+                )
+            )
+            # Hyphens and underscores fold away, letters and digits that look alike too: count in "a" and "z".
+            name = f"{index:b}".replace("0", "a").replace("1", "z")
+            if index == 0 or spread != "value":
+                bound.append(ToolBinding(tool=f"tool{name}", action=action, object_type=kind, object_attributes=source))
+        registry = PolicyRegistry.of(rules, bound)
+        seen = Counter[str]()
+        covers = Scope.covers
+
+        def counted(*args: Any, **more: Any) -> bool:
+            seen["looked at"] += 1
+            return covers(*args, **more)
+
+        monkeypatch.setattr(Scope, "covers", counted)
+        verdict = judge(
+            ToolCall(tool="toola", arguments={"id": "item-0"}),
+            registry=registry,
+            runtime=RuntimeState(),
+            ledger=EvidenceLedger(),
+            moment=Moment(NOW, True),
+        )
+        monkeypatch.undo()
+        assert verdict.policies == ("rule-0",)
+        return seen["looked at"]
+
+    assert looked_at(10) == looked_at(1_000) == 1
 
 
 @st.composite

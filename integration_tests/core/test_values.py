@@ -40,13 +40,17 @@ from integration_tests.core.strategies import IGNORABLE, ORGANIZATION, RAW, comp
 
 # -- globs ---------------------------------------------------------------------------------------
 
-_pieces = st.sampled_from(("a", "b", "ab", "*", "**", "\\*", "\\", "é", "?", "[a]"))
+_pieces = st.sampled_from(("a", "b", "ab", "*", "*", "**", "\\*", "\\", "é", "?", "[a]"))
 
 
-@given(st.lists(_pieces, max_size=6).map("".join), st.lists(_pieces, max_size=5).map("".join))
-def test_a_glob_matches_what_trying_every_split_matches(pattern: str, text: str) -> None:
+@given(st.lists(_pieces, max_size=6).map("".join), st.lists(_pieces, max_size=5).map("".join), st.integers(0, 9))
+def test_a_glob_matches_what_trying_every_split_matches(pattern: str, text: str, cut: int) -> None:
     """A star is any sequence and a backslash with a star a literal star; nothing else is special."""
     assert matches(pattern, text) is naive.glob(pattern, text)
+    # And the texts that only just match, or only just do not: nothing for the stars, less one character.
+    least = pattern.replace("\\*", "\0").replace("*", "").replace("\0", "*")
+    for near in (least, least[:cut] + least[cut + 1 :], least + text, text + least):
+        assert matches(pattern, near) is naive.glob(pattern, near)
 
 
 @given(st.lists(_pieces, max_size=6).map("".join), st.text("ab*\\é", max_size=4))

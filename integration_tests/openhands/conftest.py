@@ -167,7 +167,7 @@ def on_the_wire(messages):
 
 def recount(counter, messages, tools):
     """Tokens of an assembly: every text the model sees, and every tool's schema."""
-    total = sum(counter.count(json.dumps(tool.to_openai_tool())) for tool in tools)
+    total = sum(counter.count(json.dumps(tool.to_openai_tool(add_security_risk_prediction=True))) for tool in tools)
     for message in messages:
         total += counter.count(text_of(message)) if text_of(message) else 0
         for call in message.tool_calls or ():

@@ -281,8 +281,8 @@ def _defined(bound: tuple[ToolBinding, ...]) -> tuple[str, ...]:
     for binding in bound:
         names |= {f"object.{name}" for name, _ in binding.object_attributes}
         names |= {f"action.{name}" for name, _ in binding.action_attributes}
-    # The object's own attributes come twice, so that most rules are about objects.
-    return (*sorted(names), *sorted(name for name in names if name.startswith("object.")))
+    # The object's own attributes come twice, so that most rules are about objects; then about who acts.
+    return (*sorted(names), *sorted(name for name in names if name.startswith("object.")), "actor.id", "actor.id")
 
 
 SCOPES = (
@@ -416,7 +416,7 @@ runtimes = st.builds(
     RuntimeState,
     tenant=st.sampled_from((None, "acme", "globex")),
     task=st.sampled_from((None, "t1", "t2")),
-    chain=st.sampled_from(((), ("bot",), ("deputy",), ("bot", "deputy"))),
+    chain=st.sampled_from(((), ("bot",), ("deputy",), ("bot", "deputy"), ("deputy", "bot"))),
 )
 
 moments = st.sampled_from((Moment(NOW, True), Moment(NOW, True), Moment(NOW, False)))

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, override
@@ -196,6 +197,18 @@ def test_a_tool_not_declared_trusted_gives_no_evidence() -> None:
     for tool in ("delete_artifact", "list_artifacts"):
         decision = plane.authorize(tool, {"artifact_id": "a1", "repo": "other/x"})
         assert plane.settle(decision, Settlement.EXECUTED, {"status": "succeeded", "artifact": "a1"}) == ()
+    assert not deletes(plane)
+
+
+def test_one_trusted_tool_gives_no_evidence_for_another() -> None:
+    """A declaration names its tool; what another trusted tool returned about the same object does not count."""
+    text = RELEASE_POLICY.replace(
+        "  list_artifacts:",
+        "  check_owner: {action: look, trusted_evidence: true, arguments: [artifact_id]}\n  list_artifacts:",
+    )
+    plane = release_plane(text)
+    decision = plane.authorize("check_owner", VERIFY)
+    assert plane.settle(decision, Settlement.EXECUTED, {"status": "succeeded"}) == ()
     assert not deletes(plane)
 
 
@@ -472,34 +485,27 @@ def test_two_agents_at_once_spend_one_verification_once() -> None:
         sys.setswitchinterval(interval)
 
 
-class Meeting:
-    """A clock's source that waits a moment for a second reader, which only comes where nothing is locked."""
-
-    def __init__(self) -> None:
-        self.barrier: threading.Barrier | None = None
-
-    def __call__(self) -> Any:
-        if self.barrier is not None:
-            try:
-                self.barrier.wait(0.05)
-            except threading.BrokenBarrierError:
-                self.barrier.reset()
-        return START
-
-
-def test_deciding_and_reserving_are_one_step() -> None:
+def test_deciding_and_reserving_are_one_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two decisions never both see a record free: the second finds it taken already, not while reserving it."""
-    meeting = Meeting()
-    plane = release_plane(hands=meeting)
+    plane = release_plane()
     verify(plane)
-    meeting.barrier = threading.Barrier(2)
+    ledger = plane._state.ledger
+    reserve = ledger.reserve
+    both = threading.Barrier(2)
     codes: list[str] = []
+
+    def late(items: Any, decision: str) -> bool:
+        # Waits a moment for a second decision, which only comes this far where nothing is locked.
+        with suppress(threading.BrokenBarrierError):
+            both.wait(0.1)
+        return reserve(items, decision)
 
     def decide() -> bool:
         verdict = plane.authorize("delete_artifact", DELETE).verdict
         codes.append(verdict.code)
         return verdict.allowed
 
+    monkeypatch.setattr(ledger, "reserve", late)
     assert at_once(2, decide) == 1
     assert sorted(codes) == ["allowed", "rule"]
 

@@ -174,6 +174,24 @@ def test_a_fault_inside_the_monitor_is_a_denial(
     assert sink.entries[-1].body["code"] == "internal_fault"
 
 
+@pytest.mark.parametrize("fault", [RuntimeError, RecursionError, MemoryError])
+def test_judging_is_total(monkeypatch: pytest.MonkeyPatch, fault: type[Exception]) -> None:
+    """The monitor on its own answers every fault with a denial; nothing outside it has to catch one."""
+
+    def broken(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(monitor, "a_star", broken)
+    verdict = monitor.judge(
+        monitor.ToolCall(tool="delete_artifact", arguments=DELETE),
+        registry=parse_policy_text(RELEASE_POLICY),
+        runtime=runtime.RuntimeState(tenant="acme"),
+        ledger=runtime.EvidenceLedger(),
+        moment=runtime.Moment(START, True),
+    )
+    assert (verdict.outcome, verdict.code) == (Outcome.DENY, "internal_fault")
+
+
 @pytest.mark.parametrize("name", ["live", "approval", "reserve"])
 def test_a_fault_of_the_ledger_is_a_denial(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Evidence that cannot be looked up, or not be reserved, allows nothing: it denies or raises."""

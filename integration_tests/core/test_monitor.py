@@ -12,18 +12,23 @@ from carriage_core import (
     Effect,
     Issuer,
     IssuerKind,
+    Not,
     Operator,
     Outcome,
     Policy,
     PolicyFileError,
     PolicyRegistry,
+    RuntimeState,
     Settlement,
     ToolBinding,
     ToolBindingError,
+    ToolCall,
     Utf8UpperBound,
     parse_policy_text,
 )
-from integration_tests.core.samples import DELETE, RELEASE_POLICY, VERIFY, Hands, assemble, release_plane, verify
+from carriage_core.monitor import judge
+from carriage_core.runtime import EvidenceLedger, Moment
+from integration_tests.core.samples import DELETE, RELEASE_POLICY, START, VERIFY, Hands, assemble, release_plane, verify
 from integration_tests.core.strategies import ORGANIZATION
 
 SCHEMA = {
@@ -372,6 +377,41 @@ def test_a_rule_of_another_tenant_or_agent_does_not_bind_and_an_unknown_one_does
     """Scope selects; where the plane was not told who acts, the rule applies."""
     assert release_plane(tenant="globex").check("delete_artifact", DELETE).allowed
     assert release_plane(tenant=None).check("delete_artifact", DELETE).outcome is Outcome.DENY
+
+
+@pytest.mark.parametrize(
+    ("chain", "outcome"),
+    [
+        (("bot",), Outcome.DENY),
+        (("deputy",), Outcome.ALLOW),
+        (("bot", "deputy"), Outcome.DENY),
+        (("deputy", "bot"), Outcome.DENY),
+        (("deputy", "clerk"), Outcome.ALLOW),
+        ((), Outcome.DENY),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", ["where", "unless"])
+def test_a_rule_is_not_dodged_by_delegating(form: str, chain: tuple[str, ...], outcome: Outcome) -> None:
+    """A rule that matches any member of the chain applies, and what lifts it must hold for every member."""
+    about_bot = Compare("actor.id", Operator.EQ, "bot")
+    rule = Policy(
+        id="rule",
+        issuer=ORGANIZATION,
+        effect=Effect.DENY,
+        text="The bot deletes nothing.",
+        actions=("delete",),
+        where=about_bot if form == "where" else None,
+        unless=Not(about_bot) if form == "unless" else None,
+    )
+    verdict = judge(
+        ToolCall(tool="t", arguments={}),
+        registry=PolicyRegistry.of([rule], [ToolBinding(tool="t", action="delete")]),
+        runtime=RuntimeState(chain=chain),
+        ledger=EvidenceLedger(),
+        moment=Moment(START, True),
+    )
+    assert verdict.outcome is outcome
 
 
 def test_the_verify_tool_itself_is_free() -> None:

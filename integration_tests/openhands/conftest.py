@@ -169,9 +169,10 @@ def recount(counter, messages, tools):
     """Tokens of an assembly: every text the model sees, and every tool's schema."""
     total = sum(counter.count(json.dumps(tool.to_openai_tool(add_security_risk_prediction=True))) for tool in tools)
     for message in messages:
-        total += counter.count(text_of(message)) if text_of(message) else 0
+        words = [text_of(message), message.tool_call_id, message.name]
         for call in message.tool_calls or ():
-            total += counter.count(call.name) + counter.count(call.arguments)
+            words += [call.id, call.name, call.arguments]
+        total += sum(counter.count(word) for word in words if word)
     return total
 
 

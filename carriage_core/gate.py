@@ -90,7 +90,14 @@ class ActionGate:
         if placed.registry is state.registry:
             return newest
         shown_verdict = self._judge(call, placed.registry, moment, spec)
-        return max(newest, shown_verdict, key=lambda verdict: verdict.outcome.strictness)
+        if not shown_verdict.allowed:
+            return shown_verdict
+        # Both allow: what either of them rests on is spent.
+        return dataclasses.replace(
+            newest,
+            evidence=tuple(dict.fromkeys((*newest.evidence, *shown_verdict.evidence))),
+            one_use=tuple(dict.fromkeys((*newest.one_use, *shown_verdict.one_use))),
+        )
 
     def _judge(self, call: ToolCall, registry: PolicyRegistry, moment: Moment, spec: ToolSpec | None) -> Verdict:
         return judge(

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 VERSION: Final = 1
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_TIME_ATTRIBUTES: Final = frozenset({"time"})
 
 
 def load_policy_file(path: str | os.PathLike[str]) -> PolicyRegistry:
@@ -97,6 +96,8 @@ class _Reader:
     """Walks the tree and collects faults; what it returns is used only if there are none."""
 
     faults: list[Fault] = field(default_factory=list)
+    sorts: dict[str, set[Sort]] = field(default_factory=lambda: {"time": {Sort.TIME}})
+    """Declared types of each attribute, over all bindings."""
 
     def fault(self, node: Node, path: str, message: str, mend: str) -> None:
         self.faults.append(Fault(path=path, line=node.line, message=message, mend=mend))
@@ -191,6 +192,10 @@ class _Reader:
                 "write default: allow, and deny rules for the actions",
             )
         bindings = self.bindings(entries["tools"]) if "tools" in entries else ()
+        for binding in bindings:
+            for prefix, sources in (("object", binding.object_attributes), ("action", binding.action_attributes)):
+                for name, source in sources:
+                    self.sorts.setdefault(f"{prefix}.{name}", set()).add(_sort_of(source))
         policies = self.policies(entries["policies"], bindings) if "policies" in entries else ()
         if self.faults:
             return None
@@ -478,8 +483,14 @@ class _Reader:
         if node.kind != "scalar" or raw is None or not isinstance(raw, str | int | Decimal | bool):
             self.fault(node, path, "a literal is needed here", "write text in quotes, a number, true or false")
             return ""
-        if attribute in _TIME_ATTRIBUTES:
+        sorts = self.sorts.get(attribute, {Sort.ANY})
+        if sorts == {Sort.TIME}:
             return self.instant(node, path) or datetime.min.replace(tzinfo=UTC)
+        if Sort.ANY not in sorts and all(isinstance(normal(raw, sort), Absent) for sort in sorts):
+            # Of another type it would be unknown at every call, and the rule would stand or fall on nothing.
+            declared = " or ".join(sorted(sorts))
+            self.fault(node, path, f"{attribute} is declared {declared}", f"write a literal of type {declared}")
+            return ""
         if isinstance(raw, str):
             return raw  # the policy checks that it is in normal form
         value = normal(raw)
@@ -574,6 +585,17 @@ class _Reader:
             self.fault(node, path, "not a duration", "write a number and a unit, such as 30m, 1h or 2d")
             return 1
         return int(match[1]) * _SECONDS[match[2]]
+
+
+def _sort_of(source: AttributeSource) -> Sort:
+    """The type an attribute's values have: as declared, or that of its constant."""
+    match source.constant:
+        case bool():
+            return Sort.BOOL
+        case Decimal():
+            return Sort.NUMBER
+        case _:
+            return source.sort
 
 
 def _join(path: str, key: str) -> str:

@@ -74,8 +74,8 @@ class EvidenceRecord:
     single_use: bool
 
     def live(self, moment: Moment) -> bool:
-        """Whether it still counts; with an untrusted clock only what never expires does."""
-        return self.expires_at is None or (moment.trusted and moment.now < self.expires_at)
+        """Whether it still counts; with an untrusted clock nothing does (DESIGN 3.3: evidence lapses)."""
+        return moment.trusted and (self.expires_at is None or moment.now < self.expires_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

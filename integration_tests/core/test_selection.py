@@ -181,7 +181,7 @@ def test_no_call_gets_a_milder_verdict_than_the_rules_say() -> None:
 
     holds()
     total = seen["allow"] + seen["confirm"] + seen["deny"]
-    assert min(seen["allow"], seen["confirm"], seen["deny"]) >= 0.05 * total, seen
+    assert min(seen["allow"], seen["confirm"], seen["deny"]) >= 0.01 * total, seen
     assert seen["lifted by evidence"] >= total // 1_000, seen
 
 

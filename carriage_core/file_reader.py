@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Typed pieces of a policy file, read with a fault for everything that is not what it should be.
+
+What a method returns after a fault is a placeholder; it is used only if the whole file has none.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from carriage_core.errors import Fault
+from carriage_core.registry import near
+from carriage_core.schema import Absent, Sort, Value, normal, parse_time
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
+
+    from carriage_core.policy import Effect, IssuerKind
+    from carriage_core.yaml_tree import Node
+
+_DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
+_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+class FileReader:
+    """Reads nodes of one file; all readers of a file share its list of faults.
+
+    Attributes:
+        faults: Everything found wrong so far.
+    """
+
+    def __init__(self, faults: list[Fault], sorts: Mapping[str, AbstractSet[Sort]] | None = None) -> None:
+        """Add to `faults`; `sorts` says the declared types of each attribute, as far as any binding declares them."""
+        self.faults = faults
+        self._sorts = {"time": {Sort.TIME}, **(sorts or {})}
+
+    def fault(self, node: Node, path: str, message: str, mend: str) -> None:
+        """Note a fault at `node`."""
+        self.faults.append(Fault(path=path, line=node.line, message=message, mend=mend))
+
+    def mapping(
+        self, node: Node, path: str, allowed: tuple[str, ...] | None, required: tuple[str, ...] = ()
+    ) -> dict[str, Node]:
+        """Require a mapping with only `allowed` keys (any, for None) and all `required` ones."""
+        if node.kind != "mapping":
+            self.fault(node, path, f"a mapping is needed here, not a {node.kind}", "write key: value lines")
+            return {}
+        entries = node.entries
+        lines = dict(node.key_lines)
+        for key in entries:
+            if allowed is not None and key not in allowed:
+                self.faults.append(
+                    Fault(
+                        path=join(path, key),
+                        line=lines[key],
+                        message=f"unknown key {key!r}",
+                        mend=near(key, allowed),
+                    )
+                )
+        for key in required:
+            if key not in entries:
+                self.fault(node, path, f"the key {key!r} is missing", f"add {key}:")
+        return entries
+
+    def text(self, node: Node, path: str) -> str:
+        """Require text."""
+        if node.kind == "scalar" and isinstance(node.value, str):
+            return node.value
+        shown = node.value if node.kind == "scalar" else f"a {node.kind}"
+        self.fault(node, path, f"text is needed here, not {shown}", "write it in quotes")
+        return ""
+
+    def optional_text(self, entries: dict[str, Node], key: str, path: str) -> str | None:
+        """Read text where the key is there."""
+        return self.text(entries[key], join(path, key)) if key in entries else None
+
+    def integer(self, node: Node, path: str) -> int:
+        """Require a whole number."""
+        if node.kind == "scalar" and isinstance(node.value, int) and not isinstance(node.value, bool):
+            return node.value
+        self.fault(node, path, "a whole number is needed here", "write digits only")
+        return 1
+
+    def truth(self, node: Node, path: str) -> bool:
+        """Require true or false."""
+        if node.kind == "scalar" and isinstance(node.value, bool):
+            return node.value
+        self.fault(node, path, "true or false is needed here", "write true or false")
+        return False
+
+    def instant(self, node: Node, path: str) -> datetime | None:
+        """Require an instant with a zone."""
+        value = parse_time(self.text(node, path)) if node.value is not None else Absent.UNKNOWN
+        if isinstance(value, datetime):
+            return value
+        self.fault(node, path, "not an instant with a zone", "write it as 2026-12-01T16:00:00Z")
+        return None
+
+    def one_of[E: (Effect, IssuerKind, Sort)](self, node: Node, path: str, kind: type[E]) -> E | None:
+        """Require a member of `kind`."""
+        text = self.text(node, path)
+        try:
+            return kind(text)
+        except ValueError:
+            if text:
+                self.fault(
+                    node,
+                    path,
+                    f"{text!r} is not one of {', '.join(kind)}",
+                    near(text, [str(member) for member in kind]),
+                )
+            return None
+
+    def words(self, node: Node, path: str) -> tuple[str, ...]:
+        """Read one name, or a list of at least one."""
+        if node.kind == "scalar":
+            return (self.text(node, path),)
+        if node.kind != "list" or not node.items:
+            self.fault(node, path, "a list of names is needed here", "write [a, b]")
+            return ()
+        return tuple(self.text(item, f"{path}[{index}]") for index, item in enumerate(node.items))
+
+    def literal(self, node: Node, path: str, attribute: str) -> Value:
+        """Read a literal of the type that `attribute` is declared to have."""
+        raw = node.value
+        if node.kind != "scalar" or raw is None or not isinstance(raw, str | int | Decimal | bool):
+            self.fault(node, path, "a literal is needed here", "write text in quotes, a number, true or false")
+            return ""
+        sorts = self._sorts.get(attribute, {Sort.ANY})
+        if sorts == {Sort.TIME}:
+            return self.instant(node, path) or datetime.min.replace(tzinfo=UTC)
+        if Sort.ANY not in sorts and all(isinstance(normal(raw, sort), Absent) for sort in sorts):
+            # Of another type it would be unknown at every call, and the rule would stand or fall on nothing.
+            declared = " or ".join(sorted(sorts))
+            self.fault(node, path, f"{attribute} is declared {declared}", f"write a literal of type {declared}")
+            return ""
+        if isinstance(raw, str):
+            return raw  # the policy checks that it is in normal form
+        value = normal(raw)
+        if isinstance(value, Absent):
+            self.fault(node, path, "the number has too many digits", "shorten it")
+            return ""
+        return value
+
+    def duration(self, node: Node, path: str) -> int:
+        """Read a duration such as ``1h``, in seconds."""
+        match = _DURATION.fullmatch(self.text(node, path))
+        if match is None:
+            self.fault(node, path, "not a duration", "write a number and a unit, such as 30m, 1h or 2d")
+            return 1
+        return int(match[1]) * _SECONDS[match[2]]
+
+
+def join(path: str, key: str) -> str:
+    """Extend a dotted path."""
+    return f"{path}.{key}" if path else key

@@ -337,7 +337,7 @@ def live(
     return [
         fields
         for recorded, fields in latest.values()
-        if life is None or (now is not None and now < recorded + timedelta(seconds=life))
+        if now is not None and (life is None or now < recorded + timedelta(seconds=life))
     ]
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, override
 
 import pytest
@@ -18,15 +18,17 @@ from carriage_core import (
     ControlPlane,
     Effect,
     EntryKind,
+    EvidenceRecord,
     MemorySink,
     Outcome,
     Policy,
     PolicyFileError,
+    RuntimeState,
     Settlement,
     Utf8UpperBound,
     parse_policy_text,
 )
-from carriage_core.runtime import EvidenceLedger
+from carriage_core.runtime import EvidenceLedger, Moment
 from integration_tests.core.samples import (
     CONFIRM_POLICY,
     DELETE,
@@ -515,3 +517,21 @@ def test_the_plane_needs_no_clock_of_its_own() -> None:
     plane = ControlPlane(parse_policy_text(RELEASE_POLICY), tenant="acme", counter=Utf8UpperBound())
     verify(plane)
     assert deletes(plane)
+
+
+def test_evidence_without_expiry_lapses_when_the_clock_goes_back() -> None:
+    """After a clock that ran backwards nothing recorded counts any more, whether it had an expiry or not."""
+    moment = Moment(datetime(2026, 12, 1, tzinfo=UTC), trusted=False)
+    record = EvidenceRecord(
+        id="evidence-1",
+        declaration="d",
+        fields={},
+        runtime=RuntimeState(),
+        call_id=None,
+        argument_digest="",
+        recorded_at=moment.now,
+        expires_at=None,
+        single_use=False,
+    )
+    assert not record.live(moment)
+    assert record.live(Moment(moment.now, trusted=True))

@@ -34,14 +34,7 @@ class Assembler:
         self._runtime = runtime
 
     def capsule(self, tools: Iterable[Tool] | None = None) -> ControlCapsule:
-        """Render the complete applicable set in the richest tier that fits the control budget.
-
-        Args:
-            tools: The candidate tools; None where they are not known, and then everything in scope applies.
-
-        Raises:
-            ControlOverloadError: No allowed tier fits; make no model call. The log records it.
-        """
+        """Do as `ControlPlane.capsule` says."""
         state = self._state
         specs = None if tools is None else [ToolSpec.of(tool) for tool in tools]
         candidates = None if specs is None else frozenset(spec.name for spec in specs)
@@ -70,14 +63,7 @@ class Assembler:
             return capsule
 
     def seal(self, assembly: Assembly) -> Manifest:
-        """Check an assembly as it will be sent, and record it. Call it last, before any byte leaves.
-
-        Raises:
-            ControlOverloadError: It does not fit the window.
-            CarriageIntegrityError: The capsule does not stand at its protected position.
-            StaleCapsuleError: Policies changed since the capsule was rendered.
-            SinkError: It could not be recorded.
-        """
+        """Do as `ControlPlane.seal` says."""
         state = self._state
         capsule = assembly.capsule
         with state.lock:

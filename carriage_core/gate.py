@@ -33,14 +33,7 @@ class ActionGate:
         self._runtime = runtime
 
     def check(self, tool: str, arguments: object, *, call_id: str | None = None, server: str | None = None) -> Verdict:
-        """Judge a call without taking or recording anything.
-
-        Args:
-            tool: The tool's name.
-            arguments: The arguments as they would be executed, a JSON object.
-            call_id: The framework's id of the call, if it has one.
-            server: The server the tool comes from, if it has one.
-        """
+        """Do as `ControlPlane.check` says."""
         call = self._call(tool, arguments, call_id, server)
         with self._state.lock:
             return self._verdict(call)
@@ -112,11 +105,7 @@ class ActionGate:
     def authorize(
         self, tool: str, arguments: object, *, call_id: str | None = None, server: str | None = None
     ) -> Decision:
-        """Decide a call, reserve the evidence it needs, and record the decision before anything runs.
-
-        Run the tool only if the decision is `allowed`, with exactly `decision.arguments`, and report back with
-        `settle`. Never raises for anything a call, a policy or the log can do: a fault is a denial.
-        """
+        """Do as `ControlPlane.authorize` says."""
         state = self._state
         with state.lock:
             call = self._call(tool, arguments, call_id, server)
@@ -161,20 +150,7 @@ class ActionGate:
         return dataclasses.replace(verdict, outcome=Outcome.DENY, code="evidence_taken", message=message)
 
     def settle(self, decision: Decision, settlement: Settlement, result: object = None) -> tuple[EvidenceRecord, ...]:
-        """Record what became of an authorised action, and file the evidence it gives.
-
-        Args:
-            decision: From `authorize`; each is settled once.
-            settlement: How it ended.
-            result: The tool's structured result, before it becomes text; read only for `Settlement.EXECUTED`.
-
-        Returns:
-            The evidence records that were filed.
-
-        Raises:
-            CarriageError: The decision was not allowed, or is settled already.
-            SinkError: The outcome could not be recorded.
-        """
+        """Do as `ControlPlane.settle` says."""
         state = self._state
         with state.lock:
             if state.open.pop(decision.id, None) is None:
@@ -239,19 +215,7 @@ class ActionGate:
         server: str | None = None,
         life: timedelta = DEFAULT_APPROVAL_LIFE,
     ) -> Approval:
-        """File a person's approval of exactly this call; it is good for one execution.
-
-        Args:
-            tool: The tool's name.
-            arguments: The arguments the person was shown, as they would be executed.
-            by: Who approved, as an authenticated name.
-            call_id: The call's id; an approval for one id does not fit another.
-            server: The server the tool comes from.
-            life: How long the approval is good for.
-
-        Raises:
-            CarriageError: The call is not one that waits for an approval; a denied call cannot be approved.
-        """
+        """Do as `ControlPlane.approve` says."""
         call = self._call(tool, arguments, call_id, server)
         state = self._state
         with state.lock:

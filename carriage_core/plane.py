@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from carriage_core.assembler import Assembler
 from carriage_core.binding import ToolBinding, ToolSpec
@@ -44,6 +44,22 @@ if TYPE_CHECKING:
 
 _planes: dict[str, list[weakref.ref[ControlPlane]]] = {}
 """Every live plane by each reference it has had, newest last; several may share one."""
+
+
+class PlaneOptions(TypedDict, total=False):
+    """What a `ControlPlane` may be told beside its registry; meanings and defaults are the constructor's."""
+
+    actor: str | None
+    tenant: str | None
+    task: str | None
+    control_budget: int
+    window: int
+    reserved_output: int
+    fixed_overhead: int
+    minimum_tier: Tier | str
+    counter: TokenCounter | None
+    sink: Sink | None
+    clock: Clock | None
 
 
 class ControlPlane:
@@ -107,41 +123,14 @@ class ControlPlane:
         self._register()
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        actor: str | None = None,
-        tenant: str | None = None,
-        task: str | None = None,
-        control_budget: int = DEFAULT_CONTROL_BUDGET,
-        window: int = DEFAULT_WINDOW,
-        reserved_output: int = DEFAULT_RESERVED_OUTPUT,
-        fixed_overhead: int = 0,
-        minimum_tier: Tier | str = Tier.EXACT,
-        counter: TokenCounter | None = None,
-        sink: Sink | None = None,
-        clock: Clock | None = None,
-    ) -> Self:
-        """Make a plane from a policy file; arguments as for the constructor.
+    def from_file(cls, path: str | os.PathLike[str], **options: Unpack[PlaneOptions]) -> Self:
+        """Make a plane from a policy file; options as for the constructor.
 
         Raises:
             PolicyFileError: The file is missing or anything in it is wrong. No part of it is used.
+            PolicyError: A size is not one a call could be made with.
         """
-        return cls(
-            load_policy_file(path),
-            actor=actor,
-            tenant=tenant,
-            task=task,
-            control_budget=control_budget,
-            window=window,
-            reserved_output=reserved_output,
-            fixed_overhead=fixed_overhead,
-            minimum_tier=minimum_tier,
-            counter=counter,
-            sink=sink,
-            clock=clock,
-        )
+        return cls(load_policy_file(path), **options)
 
     @classmethod
     def unsafe_empty(cls, bindings: Iterable[ToolBinding] = (), *, counter: TokenCounter | None = None) -> Self:

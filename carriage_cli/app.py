@@ -26,7 +26,7 @@ app.command()(lint)
 app.command()(replay)
 
 
-def _version(wanted: bool) -> None:  # typer's callback signature  # noqa: FBT001
+def _version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback signature
     if wanted:
         typer.echo(f"policy-carriage {version('policy-carriage')}")
         raise typer.Exit

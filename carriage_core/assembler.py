@@ -99,6 +99,7 @@ class Assembler:
         if logged is None:
             logged = state.append(EntryKind.CAPSULE, _capsule_body(rendering)).sequence
             state.logged_capsules[rendering.digest, rendering.tier] = logged
+        fixed = state.budget.fixed + assembly.fixed_tokens
         rho = round(state.budget.pressure(assembly.candidate_tokens, capsule.tokens, assembly.window), 6)
         body: dict[str, object] = {
             "actor": self._runtime.actor,
@@ -108,7 +109,7 @@ class Assembler:
             "control_tokens": capsule.tokens,
             "counter": capsule.counter,
             "data_tokens": assembly.data_tokens,
-            "fixed_tokens": state.budget.fixed + assembly.fixed_tokens,
+            "fixed_tokens": fixed,
             "imitations": assembly.imitations,
             "outcome": "assembled",
             "read_back": len(read_back),
@@ -130,7 +131,7 @@ class Assembler:
             control_tokens=capsule.tokens,
             data_tokens=assembly.data_tokens,
             candidate_tokens=assembly.candidate_tokens,
-            fixed_tokens=state.budget.fixed + assembly.fixed_tokens,
+            fixed_tokens=fixed,
             rho=rho,
             imitations=assembly.imitations,
             counter=capsule.counter,

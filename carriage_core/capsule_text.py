@@ -166,7 +166,7 @@ def parse_capsule(text: str) -> ParsedCapsule:
     """
     lines = text.split("\n")
     head = _HEAD.fullmatch(lines[0])
-    if head is None or lines[-1] != _END or len(lines) < 3:  # head, one entry, end  # noqa: PLR2004
+    if head is None or lines[-1] != _END or len(lines) < 3:  # noqa: PLR2004  # head, one entry, end
         raise CapsuleFormatError("not a whole capsule.", mend="pass its text from the first to the last line.")
     body = lines[1:-1]
     try:

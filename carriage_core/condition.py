@@ -259,7 +259,7 @@ def _compare(comparison: Compare, lookup: Lookup) -> Truth:
     return _decide(comparison.operator, left, operand)
 
 
-def _truth(value: bool) -> Truth:  # the conversion itself  # noqa: FBT001
+def _truth(value: bool) -> Truth:  # noqa: FBT001  # the conversion itself
     return Truth.TRUE if value else Truth.FALSE
 
 

@@ -39,16 +39,11 @@ MAX_ASSIGNMENTS: Final = 4_096
 
 
 class Outcome(StrEnum):
-    """What may happen to a call; `strictness` orders them."""
+    """What may happen to a call."""
 
     ALLOW = "allow"
     CONFIRM = "confirm"
     DENY = "deny"
-
-    @property
-    def strictness(self) -> int:
-        """Deny over confirm over allow."""
-        return ("allow", "confirm", "deny").index(self.value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

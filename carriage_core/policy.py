@@ -27,7 +27,7 @@ from carriage_core.condition import (
     normalised,
 )
 from carriage_core.errors import PolicyError
-from carriage_core.schema import Absent, canonical_value, hidden_character, normal
+from carriage_core.schema import Absent, Sort, canonical_value, hidden_character, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,9 @@ CANONICAL_FORM: Final = 1
 
 MAX_POLICY_TEXT: Final = 4_000
 """Longest sentence, in characters (DESIGN 3.14)."""
+
+MAX_NAME: Final = 256
+"""Longest name of an issuer, tool, tenant or the like, in characters."""
 
 ANY_ACTION: Final = "*"
 """As a policy's action: every action some tool is bound to."""
@@ -204,14 +207,14 @@ def digest_of(value: object) -> str:
 
 
 def check_visible(what: str, text: str) -> None:
-    """Require a name of 1 to 256 visible characters.
+    """Require a name of 1 to `MAX_NAME` visible characters.
 
     Raises:
         PolicyError: It is empty, longer, or holds control, bidirectional or invisible characters.
     """
-    if not text or len(text) > 256 or hidden_character(text) is not None:  # names, not prose  # noqa: PLR2004
+    if not text or len(text) > MAX_NAME or hidden_character(text) is not None:
         raise PolicyError(
-            f"{what} must be 1 to 256 visible characters.", mend="remove control and invisible characters."
+            f"{what} must be 1 to {MAX_NAME} visible characters.", mend="remove control and invisible characters."
         )
 
 
@@ -398,10 +401,8 @@ def _check_conditions(policy: Policy) -> None:
             )
     for literal in (*constants(policy.where), *constants(policy.unless)):
         if isinstance(literal, str):
-            # Percent signs and variables are legal in a literal: they only make the *argument* unknown.
-            if hidden_character(literal) is not None or normal(
-                literal.replace("%", "").replace("$", "").replace("~", "")
-            ) != (literal.replace("%", "").replace("$", "").replace("~", "")):
+            # Read as prose: percent signs and variables are legal in a literal, they only make an *argument* unknown.
+            if hidden_character(literal) is not None or normal(literal, Sort.TEXT) != literal:
                 raise PolicyError(
                     f"the literal {literal!r} is not in normal form.",
                     mend="write it in NFC, without invisible characters.",

@@ -32,19 +32,14 @@ def load_policy_file(path: str | os.PathLike[str]) -> PolicyRegistry:
     file = Path(path)
     try:
         if file.stat().st_size > MAX_BYTES:
-            raise PolicyFileError(path_text(path), [_whole(f"larger than {MAX_BYTES} bytes", "split it")])
+            raise PolicyFileError(str(path), [_whole(f"larger than {MAX_BYTES} bytes", "split it")])
         text = file.read_text(encoding="utf-8")
     except OSError as problem:
         fault = _whole(f"cannot be read ({problem.strerror})", "check the path and its permissions")
-        raise PolicyFileError(path_text(path), [fault]) from problem
+        raise PolicyFileError(str(path), [fault]) from problem
     except UnicodeDecodeError as problem:
-        raise PolicyFileError(path_text(path), [_whole("not UTF-8 text", "save it as UTF-8")]) from problem
-    return parse_policy_text(text, source=path_text(path))
-
-
-def path_text(path: str | os.PathLike[str]) -> str:
-    """Spell a path as the user gave it."""
-    return str(path)
+        raise PolicyFileError(str(path), [_whole("not UTF-8 text", "save it as UTF-8")]) from problem
+    return parse_policy_text(text, source=str(path))
 
 
 def _whole(message: str, mend: str) -> Fault:

@@ -51,7 +51,7 @@ from carriage_core.policy_file import load_policy_file, parse_policy_text
 from carriage_core.preflight import Assembly
 from carriage_core.registry import PolicyRegistry
 from carriage_core.runtime import Approval, Clock, EvidenceRecord, RuntimeState
-from carriage_core.schema import Absent, Sort, Value
+from carriage_core.schema import Absent, FilePath, Sort, Url, Value
 from carriage_core.sinks import JsonlSink, MemorySink, Sink
 from carriage_core.tokens import TiktokenCounter, TokenCounter, Utf8UpperBound, WhitespaceCounter
 
@@ -91,6 +91,7 @@ __all__ = [
     "Fault",
     "FieldOrigin",
     "FieldSource",
+    "FilePath",
     "FrameworkMissingError",
     "Issuer",
     "IssuerKind",
@@ -126,6 +127,7 @@ __all__ = [
     "ToolSpec",
     "Truth",
     "UnknownAdapterError",
+    "Url",
     "Utf8UpperBound",
     "Value",
     "Verdict",

@@ -4,12 +4,13 @@
 ::
 
     clause    = effect actions ["on" TYPE] ["where" condition] ["unless" condition]
-    effect    = "deny" | "confirm"
+    effect    = "deny" | "confirm" | "permit" | "deny-by-default"
     actions   = ACTION {"or" ACTION} | "any"
     condition = and {"or" and};  and = unary {"and" unary}
     unary     = "not" unary | "(" condition ")" | "exists" ATTRIBUTE | ATTRIBUTE operator operand
     operator  = "==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "like" | "startswith" | "endswith" | "contains"
-    operand   = STRING | NUMBER | "true" | "false" | "time" STRING | ATTRIBUTE | "[" literal {"," literal} "]"
+    operand   = literal | ATTRIBUTE | "[" literal {"," literal} "]"
+    literal   = STRING | NUMBER | "true" | "false" | ("time" | "path" | "url") STRING
 
 Strings are JSON strings, so no value can end its own line. Rendering and parsing are exact inverses.
 """
@@ -36,7 +37,7 @@ from carriage_core.condition import (
 )
 from carriage_core.errors import CapsuleFormatError, PolicyError
 from carriage_core.policy import ANY_ACTION, Effect, Policy
-from carriage_core.schema import Value, decimal_text, instant_text, parse_time
+from carriage_core.schema import Absent, FilePath, Sort, Url, Value, decimal_text, instant_text, normal
 
 _SYMBOLS: Final = {
     Operator.EQ: "==",
@@ -52,6 +53,9 @@ _SYMBOLS: Final = {
     Operator.CONTAINS: "contains",
 }
 _OPERATORS: Final = {symbol: operator for operator, symbol in _SYMBOLS.items()}
+_KINDS: Final = {"time": Sort.TIME, "path": Sort.PATH, "url": Sort.URL}
+"""Words that say of which type the string behind them is."""
+
 _TOKEN: Final = re.compile(
     r"""\s*(?P<token>
         "(?:[^"\\]|\\.)*" | [A-Za-z_][A-Za-z0-9_.-]* | -?[0-9]+(?:\.[0-9]+)?
@@ -134,7 +138,7 @@ def _operand(operand: Value | Attribute | tuple[Value, ...] | None) -> str:
 
 
 def render_literal(literal: Value) -> str:
-    """Write a literal: JSON string, plain decimal, truth value, or ``time`` and a quoted instant."""
+    """Write a literal: JSON string, plain decimal, truth value, or ``time``, ``path``, ``url`` and a string."""
     match literal:
         case bool():
             return "true" if literal else "false"
@@ -144,6 +148,10 @@ def render_literal(literal: Value) -> str:
             return decimal_text(literal)
         case datetime():
             return f"time {quote(instant_text(literal))}"
+        case FilePath(text):
+            return f"path {quote(text)}"
+        case Url(text):
+            return f"url {quote(text)}"
 
 
 class Tokens:
@@ -189,6 +197,10 @@ class Tokens:
             raise self.error()
         self._index += 1
         return token
+
+    def follows_string(self) -> bool:
+        """Whether a string stands behind the next token."""
+        return self._index + 1 < len(self._tokens) and self._tokens[self._index + 1][0] == '"'
 
     def skip(self, word: str) -> bool:
         """Take `word` if it is next."""
@@ -297,12 +309,9 @@ def _take_operand(tokens: Tokens) -> Value | Attribute | tuple[Value, ...]:
         tokens.take("]")
         return tuple(literals)
     token = tokens.peek() or ""
-    if token and (token[0].isalpha() or token[0] == "_") and token not in {"true", "false", "time"}:
+    named = token[:1].isalpha() or token[:1] == "_"
+    if named and token not in {"true", "false"} and not (token in _KINDS and tokens.follows_string()):
         return Attribute(tokens.word())
-    if token == "time":  # noqa: S105  # a grammar token
-        tokens.take()
-        following = tokens.peek() or ""
-        return _time(tokens) if following.startswith('"') else Attribute("time")
     return take_literal(tokens)
 
 
@@ -313,15 +322,12 @@ def take_literal(tokens: Tokens) -> Value:
         return tokens.take() == "true"
     if token.startswith('"'):
         return tokens.string()
-    if tokens.skip("time"):
-        return _time(tokens)
+    if token in _KINDS:
+        tokens.take()
+        value = normal(tokens.string(), _KINDS[token])
+        if isinstance(value, Absent):
+            raise tokens.error()
+        return value
     if token and (token[0].isdigit() or token[0] == "-"):
         return Decimal(tokens.take())
     raise tokens.error()
-
-
-def _time(tokens: Tokens) -> datetime:
-    value = parse_time(tokens.string())
-    if not isinstance(value, datetime):
-        raise tokens.error()
-    return value

@@ -15,7 +15,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final, assert_never
 
 from carriage_core.errors import PolicyError
-from carriage_core.schema import Absent, Value, canonical_value
+from carriage_core.schema import Absent, FilePath, Url, Value, canonical_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,6 +53,7 @@ class Operator(StrEnum):
 
 
 ORDER: Final = frozenset({Operator.LT, Operator.LE, Operator.GT, Operator.GE})
+_PATTERN: Final = frozenset({Operator.SUFFIX, Operator.GLOB, Operator.CONTAINS})
 STRING: Final = frozenset({Operator.PREFIX, Operator.SUFFIX, Operator.GLOB, Operator.CONTAINS})
 
 
@@ -96,9 +97,11 @@ def _operand_problem(operator: Operator, operand: Operand) -> tuple[str, str] | 
         return None if sound else ("in needs a list of at least one literal", "list the literals, or remove the rule")
     if operand is None or isinstance(operand, tuple):
         return "needs one operand", "give a single literal or {attr: NAME}"
+    if operator is Operator.PREFIX and isinstance(operand, FilePath | Url):
+        return None  # by segment
     if operator in STRING and not isinstance(operand, str):
         return "needs a literal string", "quote the literal; an attribute or number has no prefix or pattern"
-    if operator in ORDER and isinstance(operand, str | bool):
+    if operator in ORDER and not isinstance(operand, Decimal | datetime | Attribute):
         return "strings and truth values have no order", "compare a number or a time, or use eq / in"
     if operator is Operator.GLOB and isinstance(operand, str) and len(operand) > MAX_PATTERN:
         return f"a glob has at most {MAX_PATTERN} characters", "shorten it"
@@ -264,6 +267,8 @@ def _truth(value: bool) -> Truth:  # noqa: FBT001  # the conversion itself
 
 
 def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # noqa: PLR0911  # one return a comparison
+    if isinstance(left, FilePath | Url) and isinstance(right, str) and operator in _PATTERN:
+        left = left.text  # a pattern speaks of the normal form as a whole
     if type(left) is not type(right):  # bool is never a number here
         return Truth.UNKNOWN
     match operator:
@@ -273,6 +278,10 @@ def _decide(operator: Operator, left: Value, right: Value) -> Truth:  # noqa: PL
             return _truth(left != right)
         case Operator.LT | Operator.LE | Operator.GT | Operator.GE:
             return _ordered(operator, left, right)
+        case Operator.PREFIX if isinstance(left, FilePath) and isinstance(right, FilePath):
+            return _truth(right.covers(left))
+        case Operator.PREFIX if isinstance(left, Url) and isinstance(right, Url):
+            return _truth(right.covers(left))
         case _ if not (isinstance(left, str) and isinstance(right, str)):
             return Truth.UNKNOWN
         case Operator.PREFIX:

@@ -11,17 +11,34 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from datetime import UTC, datetime
 from decimal import Decimal
-from enum import Enum, StrEnum
+from enum import StrEnum
 from typing import Final
 
-type Value = str | Decimal | bool | datetime
-"""A normal form: NFC text, exact decimal, truth value, or instant in UTC."""
+from carriage_core.absent import Absent
+from carriage_core.characters import MAX_TEXT, composed, hidden_character, resolves_later
+from carriage_core.places import FilePath, Url, host_of
 
-MAX_TEXT: Final = 4_096
-"""Longest string, in characters, that still has a normal form (DESIGN 3.14)."""
+__all__ = [
+    "MAX_DIGITS",
+    "MAX_TEXT",
+    "Absent",
+    "FilePath",
+    "Sort",
+    "Url",
+    "Value",
+    "canonical_value",
+    "decimal_text",
+    "hidden_character",
+    "instant_text",
+    "normal",
+    "parse_time",
+    "spelled",
+]
+
+type Value = str | Decimal | bool | datetime | FilePath | Url
+"""A normal form: NFC text, exact decimal, truth value, instant in UTC, absolute path or URL."""
 
 MAX_DIGITS: Final = 64
 """Most significant digits a number may have."""
@@ -32,49 +49,36 @@ class Sort(StrEnum):
 
     ANY = "any"
     TEXT = "text"
+    """Prose: line ends, percent signs and variables are what they look like."""
     ID = "id"
+    """One line that names something; exact case."""
+    CASELESS = "caseless"
+    """An id whose case means nothing; both sides are folded."""
     NUMBER = "number"
+    INTEGER = "integer"
+    MONEY = "money"
+    """A number with at most two decimals."""
     TIME = "time"
     BOOL = "bool"
+    PATH = "path"
+    URL = "url"
+    HOST = "host"
+    """The host of a URL, or a bare host name; lower case."""
 
 
-class Absent(Enum):
-    """Why an attribute has no value: not there at all, or there and not trustworthy."""
-
-    MISSING = "missing"
-    UNKNOWN = "unknown"
-
-
-_PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}")
-_VARIABLE: Final = re.compile(r"\$[A-Za-z_{(]|^~")
-_PLAIN: Final = re.compile(r"[A-Za-z0-9 _.,:;@#/\\=+*()\[\]<>'\"!?&|-]*")
-_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
-"""Letters and marks that show nothing: Hangul fillers, the grapheme joiner, Mongolian and Khmer selectors."""
+_SCALES: Final = {Sort.ANY: None, Sort.NUMBER: None, Sort.INTEGER: 0, Sort.MONEY: 2}
+"""Decimals that a number of the sort may have; None for any."""
 
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([Zz]|[+-]\d{2}:\d{2})")
 
 
-def hidden_character(text: str, *, allowed: str = "") -> str | None:
-    r"""Return the first control, bidirectional, zero-width or unassigned character, or None.
-
-    Unicode categories Cc, Cf, Cs, Co, Cn, Zl and Zp count as hidden; `allowed` exempts some (``"\n"``).
-    """
-    if _PLAIN.fullmatch(text):
-        return None
-    for character in text:
-        category = unicodedata.category(character)
-        hidden = category[0] == "C" or category in {"Zl", "Zp"} or character in _BLANK
-        if hidden and character not in allowed:
-            return character
-    return None
-
-
-def normal(raw: object, sort: Sort = Sort.ANY) -> Value | Absent:
+def normal(raw: object, sort: Sort = Sort.ANY, cwd: FilePath | None = None) -> Value | Absent:
     """Bring a JSON value into normal form.
 
     Args:
         raw: What the tool call, the tool's result or the policy holds.
         sort: The declared type; another type than declared is unknown, never coerced.
+        cwd: The working directory that relative paths are read against.
 
     Returns:
         The value, or `Absent.UNKNOWN` for null, containers, NaN, ill-typed and non-normal values.
@@ -83,16 +87,18 @@ def normal(raw: object, sort: Sort = Sort.ANY) -> Value | Absent:
         case bool():
             return raw if sort in {Sort.ANY, Sort.BOOL} else Absent.UNKNOWN
         case int() | float() | Decimal():
-            return _number(raw) if sort in {Sort.ANY, Sort.NUMBER} else Absent.UNKNOWN
+            return _number(raw, sort) if sort in _SCALES else Absent.UNKNOWN
         case datetime():
             return _instant(raw) if sort in {Sort.ANY, Sort.TIME} else Absent.UNKNOWN
         case str():
-            return _string(raw if type(raw) is str else "".join(raw), sort)
+            return _string(raw if type(raw) is str else "".join(raw), sort, cwd)
+        case FilePath() | Url():
+            return raw if sort in {Sort.ANY, Sort.PATH if isinstance(raw, FilePath) else Sort.URL} else Absent.UNKNOWN
         case _:
             return Absent.UNKNOWN
 
 
-def _number(raw: float | Decimal) -> Decimal | Absent:
+def _number(raw: float | Decimal, sort: Sort) -> Decimal | Absent:
     # Subclasses (enumerations, numpy scalars) are brought to the plain value first.
     raw = int(raw) if isinstance(raw, int) else float(raw) if isinstance(raw, float) else raw
     if isinstance(raw, int) and abs(raw) >= 10**MAX_DIGITS:  # before the conversion, whose cost is quadratic
@@ -102,7 +108,8 @@ def _number(raw: float | Decimal) -> Decimal | Absent:
     value = Decimal(repr(raw)) if isinstance(raw, float) else Decimal(raw)
     if not value.is_finite() or len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_DIGITS:
         return Absent.UNKNOWN
-    return value
+    scale = _SCALES[sort]
+    return value if scale is None or value == round(value, scale) else Absent.UNKNOWN
 
 
 def _instant(raw: datetime) -> datetime | Absent:
@@ -110,17 +117,27 @@ def _instant(raw: datetime) -> datetime | Absent:
     return Absent.UNKNOWN if raw.tzinfo is None else raw.astimezone(UTC)
 
 
-def _string(raw: str, sort: Sort) -> Value | Absent:
-    if sort in {Sort.NUMBER, Sort.BOOL} or len(raw) > MAX_TEXT:
+def _string(raw: str, sort: Sort, cwd: FilePath | None) -> Value | Absent:  # noqa: PLR0911  # one return a sort
+    if len(raw) > MAX_TEXT:
         return Absent.UNKNOWN
-    if sort is Sort.TIME:
-        return parse_time(raw)
-    if hidden_character(raw, allowed="\n\t" if sort is Sort.TEXT else "") is not None:
-        return Absent.UNKNOWN
-    # Prose may say "50%20" or "$HOME"; an identifier that does may be resolved to something else by the tool.
-    if sort is not Sort.TEXT and (_PERCENT.search(raw) or _VARIABLE.search(raw)):
-        return Absent.UNKNOWN
-    return raw if raw.isascii() else unicodedata.normalize("NFC", raw)
+    match sort:
+        case Sort.NUMBER | Sort.INTEGER | Sort.MONEY | Sort.BOOL:
+            return Absent.UNKNOWN
+        case Sort.TIME:
+            return parse_time(raw)
+        case Sort.PATH:
+            return FilePath.of(raw, cwd)
+        case Sort.URL:
+            return Url.of(raw)
+        case Sort.HOST:
+            return host_of(raw)
+        case Sort.TEXT:
+            return Absent.UNKNOWN if hidden_character(raw, allowed="\n\t") is not None else composed(raw)
+        case Sort.ANY | Sort.ID | Sort.CASELESS:
+            # Prose may say "50%20" or "$HOME"; an identifier that does may be resolved to something else by the tool.
+            if hidden_character(raw) is not None or resolves_later(raw):
+                return Absent.UNKNOWN
+            return composed(raw.casefold()) if sort is Sort.CASELESS else composed(raw)
 
 
 def parse_time(raw: str) -> datetime | Absent:
@@ -156,6 +173,8 @@ def spelled(value: Value) -> str:
             return decimal_text(value)
         case datetime():
             return instant_text(value)
+        case FilePath(text) | Url(text):
+            return text
         case str():
             return value
 
@@ -169,3 +188,7 @@ def canonical_value(value: Value) -> object:
             return {"number": decimal_text(value)}
         case datetime():
             return {"time": instant_text(value)}
+        case FilePath(text):
+            return {"path": text}
+        case Url(text):
+            return {"url": text}

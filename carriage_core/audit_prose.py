@@ -7,6 +7,8 @@ it took a rule back? Either only ever lowers a finding, to unverifiable; so a wr
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.audit_messages import normalise
+from carriage_core.audit_words import CAPSULE, DISTANCE, HEADING, NEAR, RULES, TAKES_BACK, follows, leads, wrapped
 from carriage_core.condition import Attribute, Operator, comparisons, glob_pieces
 from carriage_core.schema import Value, spelled
 from carriage_core.visible import Form
@@ -21,44 +24,18 @@ from carriage_core.visible import Form
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from carriage_core.audit_messages import Segment
     from carriage_core.policy import Policy
     from carriage_core.visible import Entry, Prose, Visible
 
 MIN_CONSTANT: Final = 3
 """Shortest constant, in characters, that can tell a policy from others."""
 
-_TAKES_BACK: Final = re.compile(
-    r"\b(?:no longer|not? (?:any ?more|in force|in effect|binding|valid|true|appl\w+)|n't (?:apply|hold|count)"
-    r"|withdr\w+"
-    r"|revo[ck]\w+|rescind\w*|repeal\w*|cancel\w*|lifted|supersed\w*|replaced|overr[iu]\w+|suspend\w*|waive\w*|voi(?:d|ds"
-    r"|ded)|retract\w*|obsolete|outdated|disregard\w*|ignor\w+|forget|false|untrue|lapsed|expired|ceased?|removed"
-    r"|dropped|deleted|abolish\w*|annul\w*|nullif\w*|deprecated|discontinued|struck|inactive|disabled|turned off"
-    r"|optional|skip\w*|bypass\w*|exempt\w*|relax\w*)\b",
-    re.IGNORECASE,
-)
-"""Words that take a rule back."""
-
-_DISTANCE: Final = re.compile(
-    r"\b(?:previous\w*|former\w*|earlier|used to|old\w*|was|were|had|been|examples?|samples?|e\.g|hypothe\w*|drafts?"
-    r"|quot\w+|said|says|claim\w*|not|never|cannot|\w+n't|imagin\w*|suppose\w*|if|would|could|might|once|until|past"
-    r"|histor\w*|archiv\w*|propos\w+|before|tests?|wrong\w*|incorrect\w*|instead|another|other|unlike|stale"
-    r"|without|except|than|rejected|refused|fake|injected|attack\w*|untrusted)\b",
-    re.IGNORECASE,
-)
-"""Words that, in what leads up to a rule, may mean that it is told of and not said."""
-
-_POINTS: Final = re.compile(
-    r"\b(?:capsule|above|below|following|next|preceding|previous|th(?:is|at|ese|ose) (?:rule|polic|block|list|message"
-    r"|section|entr|constraint|instruction)\w*|it|they|them|everything|all)\b",
-    re.IGNORECASE,
-)
-_CAPSULE: Final = re.compile(r"\bcapsules?\b", re.IGNORECASE)
-_FINISHED: Final = re.compile(r"[.!?>)`\]]\Z")
-_OPENS: Final = re.compile(r"<!--|<(?!/)[A-Za-z][^<>]*>\Z|[\"'\u201c\u201e(\[{*~_]\Z")
-_CLOSES: Final = re.compile(r"-->|</[A-Za-z][^<>]*>")
+_MAY: Final = "message {} holds words that may take it back"
 _WORDS: Final = re.compile(r"[a-z0-9._-]+")
 _DIGITS: Final = re.compile(r"(?<=[0-9]),(?=[0-9]{3})")
 _BLANKS: Final = re.compile(r"\s+")
+_INSTANT: Final = re.compile(r"(?<=[0-9]{4}-[0-9]{2}-[0-9]{2})t(?=[0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +82,44 @@ def _distinctive(literal: Value) -> str:
 
 
 def _flat(text: str) -> str:
-    return _DIGITS.sub("", _BLANKS.sub(" ", text)).casefold().strip()
+    """Fold what prose writes in many ways: blanks, case, thousands, and the T between a day and an hour."""
+    return _INSTANT.sub(" ", _DIGITS.sub("", _BLANKS.sub(" ", text)).casefold().strip())
+
+
+class _Page:
+    """The prose of one message, with what stands next to each line at hand."""
+
+    def __init__(self, prose: Prose) -> None:
+        self.segment = prose.segment
+        self.lines = [line.strip() for line in prose.lines]
+        self.before: list[int] = []  # the last line before each that is not blank
+        self.headings: list[int] = []
+        last = heading = -1
+        for number, line in enumerate(prose.lines):
+            self.before.append(last)
+            self.headings.append(heading)
+            last = number if line.strip() else last
+            heading = number if HEADING.match(line) else heading
+        self.last = last
+        following = len(self.lines)
+        self.after = [following] * (len(self.lines) + 1)  # the first line from each on that is not blank
+        for number in range(len(self.lines) - 1, -1, -1):
+            following = number if self.lines[number] else following
+            self.after[number] = following
+
+    def lead(self, start: int | None = None) -> tuple[str, bool]:
+        """Return the last line before `start`, and whether blank lines stand between; of all lines, the last."""
+        start = len(self.lines) if start is None else start
+        number = self.before[start] if start < len(self.before) else self.last
+        return (self.lines[number], number < start - 1) if number >= 0 else ("", True)
+
+    def heading(self, start: int) -> str:
+        number = self.headings[start] if start < len(self.headings) else -1
+        return self.lines[number] if number >= 0 else ""
+
+    def next(self, end: int) -> str:
+        number = self.after[end] if end < len(self.after) else len(self.lines)
+        return self.lines[number] if number < len(self.lines) else ""
 
 
 class Told:
@@ -113,89 +127,130 @@ class Told:
 
     def __init__(self, visible: Visible) -> None:
         """Take the prose apart into paragraphs, once."""
-        self._prose = {prose.segment.index: prose for prose in visible.prose}
-        self._capsules = {(capsule.segment.index, capsule.start): capsule for capsule in visible.capsules}
+        self._pages = {prose.segment.index: _Page(prose) for prose in visible.prose}
         self._paragraphs = [
             (prose.segment, paragraph) for prose in visible.prose for paragraph in _paragraphs(prose.lines)
         ]
-        self._flat = [(segment, _flat(paragraph)) for segment, paragraph in self._paragraphs]
-        self._words = [frozenset(_tokens(text)) for _, text in self._flat]
-        self._taking = [
+        self._flat = [_flat(paragraph) for _, paragraph in self._paragraphs]
+        self._all = "\n".join(self._flat)
+        self._starts: list[int] = list(itertools.accumulate((len(text) + 1 for text in self._flat), initial=0))
+        self._words: dict[str, list[int]] = {}
+        for number, text in enumerate(self._flat):
+            for word in frozenset(_tokens(text)):
+                self._words.setdefault(word, []).append(number)
+        self._doubtful = [
             number
             for number, (_, paragraph) in enumerate(self._paragraphs)
-            if _TAKES_BACK.search(paragraph) is not None
+            if TAKES_BACK.search(paragraph) or (DISTANCE.search(paragraph) and CAPSULE.search(paragraph))
         ]
-        self._order = sorted({*self._prose, *(entry.segment.index for entry in visible.entries)})
+        known = {prose.segment.index: prose.segment for prose in visible.prose}
+        known |= {entry.segment.index: entry.segment for entry in visible.entries}
+        every = sorted(known)
+        trusted = [index for index in every if known[index].trusted]
+        self._neighbours = {flag: _neighbours(order) for flag, order in ((False, every), (True, trusted))}
+        self._near: dict[tuple[int, int, bool], str] = {}
+        self._pointed: dict[int, str] = {}
+        self._taken: dict[tuple[str, str, bool], str] = {}
 
     def mentions(self, name: Name) -> tuple[int, ...]:
         """List the messages whose prose holds the policy's id, sentence or a constant of its own."""
-        return tuple(sorted({self._flat[n][0].index for n in range(len(self._flat)) if self._names(n, name)}))
+        found = set(self._words.get(name.id, ()))
+        for text, whole in ((name.text, False), *((constant, True) for constant in name.constants)):
+            start = self._all.find(text)
+            while start >= 0:
+                number = bisect.bisect_right(self._starts, start) - 1
+                if not whole or _stands(text, self._flat[number]):
+                    found.add(number)
+                start = self._all.find(text, self._starts[number + 1])
+        return tuple(sorted({self._paragraphs[number][0].index for number in found}))
 
-    def doubt(self, entry: Entry, name: Name | None) -> str:
+    def doubt(self, entry: Entry, name: Name) -> str:
         """Say what makes an entry more told of than said; empty if nothing does."""
-        index = entry.segment.index
-        start, end = self._bounds(entry)
-        prose = self._prose.get(index)
-        if prose is not None:
-            lead, apart = _last(prose.lines[:start])
-            if _leads(lead, apart=apart):
-                return f"message {index} leads up to it with words that may take it back"
-            if _follows(_first(prose.lines[end:])):
-                return f"message {index} goes on with words that may take it back"
-            if _unclosed("\n".join(prose.lines[:start])):
-                return f"message {index} opens a comment before it"
-        else:
-            before, after = self._neighbours(entry)
-            if before is not None and _leads(_last(before.lines)[0], apart=True):
-                return f"message {before.segment.index} leads up to it with words that may take it back"
-            if after is not None and _follows(_first(after.lines)):
-                return f"message {after.segment.index} follows it with words that may take it back"
-        return self._taken_back(entry, name)
+        place = (entry.segment.index, entry.start, entry.form is Form.LINE)
+        if place not in self._near:
+            self._near[place] = self._around(entry)
+        return self._near[place] or self._pointed_at(entry.segment) or self._named(name, trusted=entry.segment.trusted)
 
-    def _taken_back(self, entry: Entry, name: Name | None) -> str:
-        for number in self._taking:
-            segment, paragraph = self._paragraphs[number]
-            if entry.segment.trusted and not segment.trusted:
-                continue  # what may be untrusted takes nothing back from what is trusted
-            own = segment.index == entry.segment.index
-            points = (_POINTS if own else _CAPSULE).search(paragraph) is not None
-            if points and own and entry.form is not Form.LINE and not _CAPSULE.search(paragraph):
-                points = _near(paragraph)
-            named = name is not None and self._names(number, name) and self._beyond(number, name)
-            if points or named:
-                return f"message {segment.index} holds words that may take it back"
+    def _around(self, entry: Entry) -> str:
+        """Look at what stands right before and behind."""
+        index = entry.segment.index
+        strict = entry.form is not Form.LINE
+        page = self._pages.get(index)
+        if page is None:  # a message that is nothing but the rule
+            before, after = self._neighbours[entry.segment.trusted][index]
+            if before in self._pages and leads(self._pages[before].lead()[0], apart=True, strict=strict):
+                return f"message {before} leads up to it with words that may take it back"
+            if after in self._pages and follows(self._pages[after].next(0)):
+                return f"message {after} follows it with words that may take it back"
+            return ""
+        line, apart = page.lead(entry.start)
+        heading = page.heading(entry.start)
+        if leads(line, apart=apart, strict=strict) or TAKES_BACK.search(heading) or DISTANCE.search(heading):
+            return f"message {index} leads up to it with words that may take it back"
+        if follows(page.next(entry.end)):
+            return f"message {index} goes on with words that may take it back"
+        if strict and wrapped("\n".join(page.lines[: entry.start]), "\n".join(page.lines[entry.end :])):
+            return f"message {index} wraps it in a comment or a tag"
         return ""
 
-    def _beyond(self, number: int, name: Name) -> bool:
-        """Whether the words that take back are not the policy's own sentence."""
-        return _TAKES_BACK.search(self._flat[number][1].replace(name.text, " ")) is not None
+    def _pointed_at(self, segment: Segment) -> str:
+        """Look for words anywhere that take back what stands in this message without naming it."""
+        if segment.index not in self._pointed:
+            self._pointed[segment.index] = next(
+                (
+                    _MAY.format(other.index)
+                    for other, text in self._against(segment.trusted)
+                    if _points(other, text, segment)
+                ),
+                "",
+            )
+        return self._pointed[segment.index]
+
+    def _named(self, name: Name, *, trusted: bool) -> str:
+        """Look for words anywhere that take back a policy by its id, its sentence or a constant of its own."""
+        key = (name.id, name.text, trusted)
+        if key not in self._taken:
+            self._taken[key] = next(
+                (
+                    _MAY.format(self._paragraphs[number][0].index)
+                    for number in self._doubtful
+                    if (self._paragraphs[number][0].trusted or not trusted)
+                    and self._names(number, name)
+                    and TAKES_BACK.search(self._flat[number].replace(name.text, " "))  # not in its own sentence
+                ),
+                "",
+            )
+        return self._taken[key]
+
+    def _against(self, trusted: bool) -> Iterator[tuple[Segment, str]]:  # noqa: FBT001  # of what is spoken against
+        """List the paragraphs that may take something back; the untrusted takes nothing from the trusted."""
+        paragraphs = (self._paragraphs[number] for number in self._doubtful)
+        return ((segment, text) for segment, text in paragraphs if segment.trusted or not trusted)
 
     def _names(self, number: int, name: Name) -> bool:
-        _, text = self._flat[number]
-        if name.id in self._words[number] or name.text in text:
+        text = self._flat[number]
+        numbers = self._words.get(name.id, [])
+        place = bisect.bisect_left(numbers, number)
+        if numbers[place : place + 1] == [number] or name.text in text:
             return True
         return any(_stands(constant, text) for constant in name.constants)
 
-    def _bounds(self, entry: Entry) -> tuple[int, int]:
-        for (index, start), capsule in self._capsules.items():
-            if index == entry.segment.index and start < entry.line < capsule.end:
-                return start, capsule.end
-        return entry.line, entry.line + 1
 
-    def _neighbours(self, entry: Entry) -> tuple[Prose | None, Prose | None]:
-        """Find the messages next to this one that may speak of it."""
-        known = [
-            index
-            for index in self._order
-            if index == entry.segment.index
-            or index not in self._prose
-            or not entry.segment.trusted
-            or self._prose[index].segment.trusted
-        ]
-        place = known.index(entry.segment.index)
-        before = self._prose.get(known[place - 1]) if place else None
-        after = self._prose.get(known[place + 1]) if place + 1 < len(known) else None
-        return before, after
+def _points(other: Segment, paragraph: str, segment: Segment) -> bool:
+    """Whether a paragraph of one message may speak of the rules in another, or in its own."""
+    if CAPSULE.search(paragraph):
+        return True
+    if not TAKES_BACK.search(paragraph):
+        return False
+    if other.index == segment.index:
+        return NEAR.search(paragraph) is not None
+    return other.trusted and RULES.search(paragraph) is not None
+
+
+def _neighbours(order: list[int]) -> dict[int, tuple[int, int]]:
+    """Give each message the ones before and after it, -1 where there is none."""
+    before, after = [-1, *order], [*order[1:], -1]
+    return {index: (before[place], after[place]) for place, index in enumerate(order)}
 
 
 def _tokens(text: str) -> Iterator[str]:
@@ -230,40 +285,3 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
         elif block:
             yield "\n".join(block)
             block = []
-
-
-def _last(lines: Sequence[str]) -> tuple[str, bool]:
-    """Return the last line that is not blank, and whether blank lines follow it."""
-    for distance, line in enumerate(reversed(lines)):
-        if line.strip():
-            return line.strip(), distance > 0
-    return "", True
-
-
-def _first(lines: Sequence[str]) -> str:
-    return next((line.strip() for line in lines if line.strip()), "")
-
-
-def _leads(line: str, *, apart: bool) -> bool:
-    if not line:
-        return False
-    if _OPENS.search(line):
-        return True
-    takes = _TAKES_BACK.search(line) is not None
-    if apart and _FINISHED.search(line):  # a whole sentence, by itself
-        return takes and _POINTS.search(line) is not None
-    return takes or _DISTANCE.search(line) is not None
-
-
-def _follows(line: str) -> bool:
-    if _CLOSES.match(line):
-        return True
-    return _TAKES_BACK.search(line) is not None and _POINTS.search(line) is not None
-
-
-def _near(paragraph: str) -> bool:
-    return re.search(r"\b(?:above|below|following|preceding)\b", paragraph, re.IGNORECASE) is not None
-
-
-def _unclosed(text: str) -> bool:
-    return text.count("<!--") > text.count("-->")

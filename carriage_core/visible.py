@@ -54,7 +54,8 @@ class Entry:
 
     Attributes:
         segment: The message it stands in.
-        line: Its first line there, from 0.
+        start: Where it or the capsule around it begins there, in lines from 0.
+        end: The line behind it or that capsule.
         form: How it is shown.
         id: The id it bears, or None.
         policy: Full tier: the rule with all its fields.
@@ -64,7 +65,8 @@ class Entry:
     """
 
     segment: Segment
-    line: int
+    start: int
+    end: int
     form: Form
     id: str | None = None
     policy: Policy | None = None
@@ -83,11 +85,10 @@ class Prose:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capsule:
-    """Where a whole capsule stands in a message: first line, and the line behind its last."""
+    """What a whole capsule in a message says that tools' names mean."""
 
     segment: Segment
     start: int
-    end: int
     bindings: tuple[ToolBinding, ...]
 
 
@@ -144,7 +145,8 @@ class Recogniser:
         if not one and not several:
             return None
         form = Form.MESSAGE if one else Form.EXACT
-        return Entry(segment=segment, line=0, form=form, equal=frozenset(one | several))
+        lines = segment.text.count("\n") + 1
+        return Entry(segment=segment, start=0, end=lines, form=form, equal=frozenset(one | several))
 
     def _joined(self, lines: list[str]) -> set[str]:
         """Name the policies whose texts, in capsule order, make up all of `lines`; empty if nothing does."""
@@ -213,17 +215,17 @@ class _LineReader:
             heads = [n for n in range(start, end) if self._lines[n].startswith("[")]
             bounds = [*heads, next((n for n in range(start, end) if self._lines[n].startswith("tool ")), end)]
             for number, policy in enumerate(parsed.policies):
-                entry = self._entry(Form.FULL, bounds[number], bounds[number + 1], policy.id)
-                self.entries.append(replace(entry, policy=policy))
+                shown = "\n".join(self._lines[bounds[number] : bounds[number + 1]])
+                self.entries.append(replace(self._entry(Form.FULL, start, end, policy.id, shown), policy=policy))
         for number, (identifier, what) in enumerate(parsed.compact, start + 1):
-            entry = self._entry(Form.COMPACT, number, number + 1, identifier)
-            self.entries.append(replace(entry, **({"text": what} if isinstance(what, str) else {"clause": what})))
-        self.capsules.append(Capsule(segment=self._segment, start=start, end=end + 1, bindings=parsed.bindings))
+            entry = self._entry(Form.COMPACT, start, end, identifier, self._lines[number])
+            self.entries.append(replace(entry, text=what) if isinstance(what, str) else replace(entry, clause=what))
+        self.capsules.append(Capsule(segment=self._segment, start=start, bindings=parsed.bindings))
         return end + 1
 
-    def _entry(self, form: Form, start: int, end: int, identifier: str) -> Entry:
-        equal = self._shown.get("\n".join(self._lines[start:end]), ())
-        return Entry(segment=self._segment, line=start, form=form, id=identifier, equal=frozenset(equal))
+    def _entry(self, form: Form, start: int, end: int, identifier: str, shown: str) -> Entry:
+        equal = frozenset(self._shown.get(shown, ()))
+        return Entry(segment=self._segment, start=start, end=end + 1, form=form, id=identifier, equal=equal)
 
     def _clause(self, index: int, line: str) -> Entry | None:
         if len(line) > MAX_CLAUSE or len(_NESTS.findall(line)) > MAX_NESTING:
@@ -235,4 +237,4 @@ class _LineReader:
             clause = parse_clause(item[2])
         except CarriageError:
             return None
-        return Entry(segment=self._segment, line=index, form=Form.LINE, id=item[1], clause=clause)
+        return Entry(segment=self._segment, start=index, end=index + 1, form=Form.LINE, id=item[1], clause=clause)

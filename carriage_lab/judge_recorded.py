@@ -80,22 +80,11 @@ def judge_run(
         TraceFormatError: The record is no tau run.
     """
     run = read_run(file, line, record).id
-    results = {
-        message.get("tool_call_id"): message
-        for message in record["messages"]
-        if message["role"] == "tool" and message["visible_to_agent"]
-    }
-    calls = [
-        call
-        for message in record["messages"]
-        if message["role"] == "assistant" and message["visible_to_agent"]
-        for call in message.get("tool_calls") or ()
-    ]
     plane = ControlPlane(
         registry, actor=ACTOR, tenant="recorded", task=run, counter=Utf8UpperBound(), clock=Clock(lambda: now)
     )
-    for number, call in enumerate(calls, 1):
-        settlement, result = _outcome(results.get(call["id"]))
+    for number, (call, message) in enumerate(_calls(record), 1):
+        settlement, result = _outcome(message)
         verdict = _judge(plane, f"{run}/{number}", call, settlement, result)
         yield JudgedCall(
             run=run,
@@ -107,6 +96,19 @@ def judge_run(
             rules=tuple(reason.policy_id for reason in verdict.reasons if reason.effect == verdict.reasons[0].effect),
             verdict=verdict,
         )
+
+
+def _calls(record: dict[str, Any]) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
+    """Yield the agent's calls with their results, if any; an id may come back in a later turn for another call."""
+    open_calls: list[Mapping[str, Any]] = []
+    results: dict[str, Mapping[str, Any]] = {}
+    for message in (message for message in record["messages"] if message["visible_to_agent"]):
+        if message["role"] == "tool":
+            results[message["tool_call_id"]] = message
+        elif message["role"] == "assistant":
+            yield from ((call, results.get(call["id"])) for call in open_calls)
+            open_calls, results = list(message.get("tool_calls") or ()), {}
+    yield from ((call, results.get(call["id"])) for call in open_calls)
 
 
 def _judge(

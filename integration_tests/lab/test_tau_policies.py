@@ -130,6 +130,17 @@ def test_a_bare_result_is_read_as_a_wrapped_one() -> None:
     assert judged(run_of(("ship", {"order": "a", "to": "ann"}, "{}")))[0].judgement is Judgement.DENIED
 
 
+def test_a_call_id_that_comes_back_does_not_swap_results() -> None:
+    """Recorders repeat ids; each call is paired with the result of its own turn."""
+    record = run_of(pending(), ("cancel", {"order": "a"}, "Error: try again"), ("cancel", {"order": "a"}, "{}"))
+    for index, part in ((3, "tool_calls"), (4, "tool_call_id")):
+        message = record["messages"][index]
+        message[part] = [{**message[part][0], "id": "call-0"}] if part == "tool_calls" else "call-0"
+    calls = judged(record)
+    assert [call.failed for call in calls] == [False, True, False]
+    assert [call.judgement for call in calls] == [Judgement.ALLOWED] * 3
+
+
 def test_a_denied_call_leaves_no_evidence() -> None:
     """What the plane did not let run cannot prove anything later, whatever the recording holds."""
     barred = SHOP + (

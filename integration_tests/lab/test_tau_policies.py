@@ -167,6 +167,10 @@ def test_a_call_without_a_recorded_end_proves_nothing() -> None:
     record = run_of(pending(), ("cancel", {"order": "a"}, "{}"))
     del record["messages"][2]
     assert judged(record)[1].judgement is Judgement.DENIED
+    record = run_of(pending(), pending(), ("cancel", {"order": "a"}, "{}"))
+    record["messages"][3]["tool_calls"][0]["id"] = "call-0"
+    del record["messages"][4]
+    assert judged(record)[2].judgement is Judgement.DENIED
 
 
 @pytest.mark.parametrize("arguments", [{}, {"order": "a", "to": "$WHO"}, {"order": "a", "to": None}, "no object"])

@@ -2,7 +2,8 @@
 
     python benchmarks/judge_tau.py DATA/tau [--denied]
 
-prints a table a domain and file, the rules that denied, and with ``--denied`` each denied call with its reason.
+prints a table a domain and file, the rules that bound, how denials lie in runs that the benchmark graded as passed or
+not, and with ``--denied`` each denied call with its reason.
 """
 
 import sys
@@ -23,6 +24,7 @@ MOMENTS = {
     "telecom": datetime(2025, 2, 25, 12, 8, tzinfo=EASTERN),
 }
 COLUMNS = tuple(Judgement)
+REFUSED = {Judgement.DENIED, Judgement.UNDECIDABLE}
 
 
 def users_own(record):
@@ -57,16 +59,19 @@ def main(arguments):
     if len(paths) != 1 or not options <= {"--denied"} or not Path(paths[0]).is_dir():
         print(__doc__, file=sys.stderr)
         return 2
-    tallies, rules, listed = {}, Counter(), []
+    tallies, rules, graded, listed = {}, Counter(), {}, []
     for domain, file, record, calls in judged(Path(paths[0])):
         for key in ((domain, "all"), (domain, file), ("all", "")):
             tally = tallies.setdefault(key, Counter())
             tally["runs"] += 1
             tally["users"] += users_own(record)
             tally.update(call.judgement for call in calls)
+        denied = any(call.judgement in REFUSED for call in calls)
+        passed = "passed" if record["reward"] == 1 else "not passed"
+        graded.setdefault((domain, passed), Counter()).update(runs=1, denied=int(denied))
         for call in calls:
             rules.update((domain, rule, call.judgement) for rule in call.rules)
-            if call.judgement in {Judgement.DENIED, Judgement.UNDECIDABLE}:
+            if call.judgement in REFUSED:
                 listed.append(
                     f"{file} {call.run} #{call.number} {call.tool} {list(call.rules)} {call.verdict.explain()}"
                 )
@@ -77,6 +82,9 @@ def main(arguments):
     print("\n| domain | rule | judgement | calls |\n| --- | --- | --- | --- |")
     for (domain, rule, judgement), count in sorted(rules.items()):
         print(f"| {domain} | `{rule}` | {judgement} | {count:,} |")
+    print("\n| domain | graded | runs | of these with a refused call |\n| --- | --- | --- | --- |")
+    for (domain, passed), tally in sorted(graded.items()):
+        print(f"| {domain} | {passed} | {tally['runs']:,} | {tally['denied']:,} |")
     if "--denied" in options:
         print("\n".join(["", *listed]))
     return 0

@@ -1,5 +1,6 @@
 """The tau policies over the real tools, and recorded calls judged with them."""
 
+import importlib.util
 import json
 from datetime import UTC, datetime
 from pathlib import Path
@@ -202,3 +203,22 @@ def test_what_is_no_run_is_refused_with_its_place() -> None:
     """A line of another kind is not judged as an empty conversation."""
     with pytest.raises(TraceFormatError, match=r"runs.jsonl:7"):
         list(judge_run(Path("runs.jsonl"), 7, {"no": "run"}, parse_policy_text(SHOP), now=NOW))
+
+
+# -- the published table -------------------------------------------------------------------------
+
+
+def test_the_published_table_is_what_the_recorded_calls_give(
+    recorded_data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every row that the benchmark prints stands in the docs, and no call is undecidable by a fault of ours."""
+    spec = importlib.util.spec_from_file_location("judge_tau", ROOT / "benchmarks" / "judge_tau.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.main([str(recorded_data / "tau")]) == 0
+    page = (ROOT / "docs" / "tau-policies.md").read_text(encoding="utf-8").splitlines()
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("| ")]
+    assert len(rows) > 20
+    assert [row for row in rows if row not in page] == []

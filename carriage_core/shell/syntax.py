@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from carriage_core.shell.words import Arg, Hole, UnclearError, Unit, ansi_text, expand
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 MAX_NESTING: Final = 12
 """Deepest nesting of substitutions and compound commands."""
+
+MAX_CHAIN: Final = 100
+"""Most commands joined by ``&&`` and ``||``."""
 
 _OPERATOR: Final = re.compile(r"&>>|<<<|<<-|;;&|&&|\|\||;;|;&|\|&|&>|>>|>\||>&|<<|<&|<>|[>|&;()<\n]")
 _REDIRECTS: Final = frozenset({"&>>", "<<<", "<<-", "&>", ">>", ">|", ">&", "<<", "<&", "<>", ">", "<"})
@@ -75,7 +81,7 @@ class Simple:
 
 
 @dataclass(slots=True)
-class Sequence:
+class Steps:
     """Commands one after the other."""
 
     parts: list[Node]
@@ -99,9 +105,13 @@ class Negated:
 
 @dataclass(slots=True)
 class Apart:
-    """Commands that run in processes of their own, so that no ``cd`` of theirs is felt outside."""
+    """Commands that run in processes of their own, so that no ``cd`` of theirs is felt outside.
+
+    `last_here`: the last one of a pipeline does not in every shell.
+    """
 
     parts: list[Node]
+    last_here: bool = False
 
 
 @dataclass(slots=True)
@@ -136,7 +146,7 @@ class Redirected:
     words: list[Word]
 
 
-type Node = Simple | Sequence | Branch | Negated | Apart | Choice | Loop | Cases | Redirected
+type Node = Simple | Steps | Branch | Negated | Apart | Choice | Loop | Cases | Redirected
 
 
 @dataclass(slots=True)
@@ -154,8 +164,20 @@ class Places:
     tokens: set[tuple[int, int]] = field(default_factory=set)
     commands: set[tuple[int, int]] = field(default_factory=set)
     substitutions: set[tuple[int, int]] = field(default_factory=set)
+    backquotes: set[int] = field(default_factory=set)
+    """Where substitutions begin that have one character in front, not two."""
     free: set[tuple[int, int]] = field(default_factory=set)
     """Comments and bodies of here-documents, which hold no tokens."""
+
+    def moved(self, at: Sequence[int]) -> Places:
+        """Count in another unit; `at` holds the new place of each old one."""
+        return Places(
+            tokens={(at[start], at[end]) for start, end in self.tokens},
+            commands={(at[start], at[end]) for start, end in self.commands},
+            substitutions={(at[start], at[end]) for start, end in self.substitutions},
+            backquotes={at[start] for start in self.backquotes},
+            free={(at[start], at[end]) for start, end in self.free},
+        )
 
 
 def joined(command: str) -> str:
@@ -436,6 +458,7 @@ class Reader:
         self._at += 1
         self._ticks, self._pending = False, pending
         self.places.substitutions.add((start, self._at))
+        self.places.backquotes.add(start)
         units.append(Hole(splits=not quoted))
 
     def _bodies(self) -> None:
@@ -491,26 +514,32 @@ class Reader:
                 raise UnclearError("something follows a command that cannot")
             parts.append(part)
         self._depth -= 1
-        return parts[0] if len(parts) == 1 else Sequence(parts)
+        return parts[0] if len(parts) == 1 else Steps(parts)
 
     def _and_or(self) -> Node:
         left = self._pipeline()
+        length = 1
         while (operator := self._peek()) in {"&&", "||"}:
             self._take(operator)
             self._lines()
+            length += 1
+            if length > MAX_CHAIN:
+                raise UnclearError("too many commands depend on each other")
             left = Branch(left, self._pipeline(), on_success=operator == "&&")
         return left
 
     def _pipeline(self) -> Node:
-        if self._reserved() == "!":
+        negated = False
+        while self._reserved() == "!":
             self._keyword("!")
-            return Negated(self._pipeline())
+            negated = not negated
         parts = [self._command()]
         while (operator := self._peek()) in {"|", "|&"}:
             self._take(operator)
             self._lines()
             parts.append(self._command())
-        return parts[0] if len(parts) == 1 else Apart(parts)
+        node = parts[0] if len(parts) == 1 else Apart(parts, last_here=True)
+        return Negated(node) if negated else node
 
     def _command(self) -> Node:
         ahead = self._peek()
@@ -543,7 +572,7 @@ class Reader:
 
     def _body(self, closers: frozenset[str] = frozenset()) -> Node:
         node = self._list(closers)
-        if isinstance(node, Sequence) and not node.parts:
+        if isinstance(node, Steps) and not node.parts:
             raise UnclearError("a command is missing")
         return node
 

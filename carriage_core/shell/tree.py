@@ -8,7 +8,6 @@ substitutions at the same places, and the tree has no error, the command is take
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.errors import ToolBindingError
@@ -39,12 +38,14 @@ _OTHERWISE_NAMED: Final = frozenset(
 )
 """Command words that the tree gives a node of their own kind instead of a command name."""
 
-_UNTOLD: Final = frozenset({"heredoc_content", "heredoc_end", "heredoc_body", "comment", "\n"})
-
 
 def ready() -> bool:
     """Whether the parser is installed."""
-    return find_spec("tree_sitter") is not None and find_spec("tree_sitter_bash") is not None
+    try:
+        load()
+    except ToolBindingError:
+        return False
+    return True
 
 
 @cache
@@ -57,16 +58,20 @@ def load() -> Parser:
     try:
         import tree_sitter_bash  # noqa: PLC0415  # an extra
         from tree_sitter import Language, Parser  # noqa: PLC0415
-    except ImportError:
+
+        return Parser(Language(tree_sitter_bash.language()))
+    except (ImportError, TypeError, ValueError):  # absent, or of versions that do not go together
         raise ToolBindingError(
             "a tool runs shell commands, and the parser for them is not installed.",
             mend="pip install 'policy-carriage[shell]'",
         ) from None
-    return Parser(Language(tree_sitter_bash.language()))
 
 
 def confirm(text: str, places: Places) -> None:
     """Parse `text` again and compare.
+
+    A word of ours may be several nodes there if no blank stands between them: the tree cuts a word where a backslash
+    follows a quote, a shell never does. Everything else must be the same.
 
     Raises:
         UnclearError: The tree has an error or a kind of node we do not know, or it finds something else than `places`.
@@ -76,50 +81,58 @@ def confirm(text: str, places: Places) -> None:
     root = load().parse(source).root_node
     if root.has_error:
         raise UnclearError("the two readings differ: the tree has an error")
-    tokens, commands, substitutions, free = (
-        _in_bytes(text, places.tokens),
-        _in_bytes(text, places.commands),
-        _in_bytes(text, places.substitutions),
-        _in_bytes(text, places.free),
-    )
-    named = {span for span in commands if source[span[0] : span[1]] not in _OTHERWISE_NAMED}
-    found: set[tuple[int, int]] = set()
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    if not text.isascii():
+        places = _in_bytes(text, places)
+    owners = _owners(len(source), places)
+    ends = {start: end for start, end in places.commands if source[start:end] not in _OTHERWISE_NAMED}
+    substitutions = set(places.substitutions)
+    begun, ended = set[int](), set[int]()
+    stack: list[Node] = [root]
     while stack:
-        node, inside = stack.pop()
-        kind, span = node.type, (node.start_byte, node.end_byte)
+        node = stack.pop()
+        kind, start, end = node.type, node.start_byte, node.end_byte
+        begun.add(start)
+        ended.add(end)
         if node.is_missing or (node.is_named and kind not in _KINDS):
             raise UnclearError("the two readings differ: the tree has a part we do not know")
-        if kind == "command_name":
-            if span not in named:
-                raise UnclearError("the two readings differ: another command")
-            named.discard(span)
+        if kind == "command_name" and end > ends.pop(start, -1):
+            raise UnclearError("the two readings differ: another command")
         if kind in _SUBSTITUTIONS:
-            if span not in substitutions:
+            if (start, end) not in substitutions:
                 raise UnclearError("the two readings differ: another substitution")
-            substitutions.discard(span)
-            inside = False
-        if span in tokens:
-            found.add(span)
-            inside = kind not in _SUBSTITUTIONS
-        elif kind in {"$(", "`", "<(", ">(", ")"}:
-            inside = True  # a mark of a substitution, whose place was compared
+            substitutions.discard((start, end))
         children = node.children
-        if not children and not inside and not (kind in _UNTOLD or span[0] == span[1] or _within(span, free)):
+        if children:
+            stack.extend(children)
+        elif start < end and kind != "\n" and not (owners[start] == owners[end - 1] != _GAP):
             raise UnclearError("the two readings differ: another word")
-        stack.extend((child, inside) for child in children)
-    if named or substitutions or found != tokens:
+    if ends or substitutions or not all(start in begun and end in ended for start, end in places.tokens):
         raise UnclearError("the two readings differ: something is missing")
 
 
-def _within(span: tuple[int, int], free: set[tuple[int, int]]) -> bool:
-    return any(start <= span[0] and span[1] <= end for start, end in free)
+_GAP: Final = -1
+_FREE: Final = -2
 
 
-def _in_bytes(text: str, spans: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    if text.isascii():
-        return set(spans)
+def _owners(size: int, places: Places) -> list[int]:
+    """Say for every byte which token it belongs to, the innermost one; between tokens there is a gap."""
+    owners = [_GAP] * size
+    regions = [(start, end, start) for start, end in places.tokens]
+    regions += [(start, end, _FREE) for start, end in places.free]
+    for start, end in places.substitutions:
+        # Its marks belong to the word around it.
+        regions.append((start + _opening(places, start), end - 1, _GAP))
+    for start, end, owner in sorted(regions, key=lambda region: (region[0] - region[1], region[2] != _GAP)):
+        owners[start:end] = [owner] * (end - start)
+    return owners
+
+
+def _opening(places: Places, start: int) -> int:
+    return 1 if start in places.backquotes else 2
+
+
+def _in_bytes(text: str, places: Places) -> Places:
     at = [0]
     for character in text:
         at.append(at[-1] + len(character.encode()))
-    return {(at[start], at[end]) for start, end in spans}
+    return places.moved(at)

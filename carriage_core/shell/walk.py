@@ -26,8 +26,8 @@ from carriage_core.shell.syntax import (
     Node,
     Redirect,
     Redirected,
-    Sequence,
     Simple,
+    Steps,
     Word,
 )
 from carriage_core.shell.words import Arg, UnclearError
@@ -89,7 +89,7 @@ class Walker:
         match node:
             case Simple():
                 return self._simple(node, folders)
-            case Sequence(parts):
+            case Steps(parts):
                 outcome: tuple[Folders, Folders] = (folders, _NOWHERE)
                 for part in parts:
                     outcome = self._run(part, outcome[0] | outcome[1])
@@ -101,10 +101,11 @@ class Walker:
             case Negated(part):
                 success, failure = self._run(part, folders)
                 return failure, success
-            case Apart(parts):
+            case Apart(parts, last_here):
+                after = folders, folders
                 for part in parts:
-                    self._run(part, folders)
-                return folders, folders
+                    after = self._run(part, folders)
+                return (folders | after[0], folders | after[1]) if last_here else (folders, folders)
             case Redirected(body, redirects, words):
                 self._before(words, redirects, folders)
                 return self._run(body, folders)
@@ -222,14 +223,18 @@ class Walker:
             return
         socket = None if text is None else _SOCKET.fullmatch(text)
         for cwd in folders:
-            self._add([_connection(socket[1]) if socket else _redirected(redirect.operator, text, cwd)])
+            self._add(_connection(socket[1]) if socket else [_redirected(redirect.operator, text, cwd)])
 
 
-def _connection(host: str) -> ShellAction:
+def _connection(host: str) -> list[ShellAction]:
+    """Say that a redirection opens a socket: what goes through it may be any file."""
+    why = "a redirection connects to a host"
     attributes: dict[str, Value | Absent] = {"object.host": normal(host, Sort.HOST), "action.word": Absent.MISSING}
-    return ShellAction(
-        action="connect", object_type="host", attributes=attributes, why="a redirection connects to a host"
-    )
+    content: dict[str, Value | Absent] = {**attributes, "object.path": Absent.UNKNOWN}
+    return [
+        ShellAction(action="connect", object_type="host", attributes=attributes, why=why),
+        ShellAction(action="upload", object_type="file", attributes=content, why=why),
+    ]
 
 
 def _redirected(operator: str, text: str | None, cwd: FilePath | None) -> ShellAction:

@@ -43,7 +43,9 @@ _HARMLESS_NAMES: Final = re.compile(
 """Variables that change only how a program words its output."""
 
 _OWN_NAMES: Final = re.compile(r"[a-z][a-z0-9_]*")
-_READ_BY_PROGRAMS: Final = re.compile(r"(?:https?|ftp|all|no)_proxy|npm_.*|pnpm_.*|cargo_.*|git_.*|ld_.*")
+_READ_BY_PROGRAMS: Final = re.compile(
+    r"(?:https?|ftp|all|no)_proxy|npm_.*|(?:cd|f|man|module_)?path|pnpm_.*|(?:cd|f|man|module_)?path|cargo_.*|git_.*|ld_.*"
+)
 
 
 type Attributes = Mapping[str, Value | Absent]
@@ -148,6 +150,8 @@ class Call:
             return self.action(action, "host", "connects to a host", {"object.host": normal(known, Sort.HOST)})
         if kind == "anywhere":
             return self.file(action, Absent.UNKNOWN)
+        if kind == "resource" and isinstance(known, str):
+            known = known.rpartition("/")[2]  # pod/NAME is NAME
         attributes: dict[str, Value | Absent] = {"object.name": normal(known, Sort.TEXT)}
         for option in self.row.options.values():
             if option.mark.startswith("object."):
@@ -361,7 +365,7 @@ def _short(row: Row, text: str, rest: list[Arg], found: list[tuple[str, Arg | No
     for index, letter in enumerate(text[1:], start=1):
         option = row.options.get(f"-{letter}")
         if option is None:
-            if "*" not in row.letters or letter in row.refused or text[1:] in row.refused:
+            if "*" not in row.letters or letter in row.refused or text[1:].partition("=")[0] in row.refused:
                 raise UnclearError("an option whose effect is not known")
         elif option.value != "no":
             attached = text[index + 1 :]
@@ -404,10 +408,25 @@ def act(call: Call) -> list[ShellAction]:
         elif mark == "pattern-file" and value is not None:
             actions += call.files("read", value)
     actions += [call.named(effect, None) for effect in call.row.always]
-    if call.has("vague", "vague-create", "anywhere"):
+    if call.has("vague"):
         touched = {one.action for one in actions if one.object_type == "file" and one.action not in {None, "read"}}
         actions += [call.file(action, Absent.UNKNOWN) for action in sorted(filter(None, touched))]
+    if call.has("parents"):
+        actions += [parent for one in actions for parent in _parents(call, one)]
     return actions
+
+
+def _parents(call: Call, action: ShellAction) -> list[ShellAction]:
+    """Repeat an action for every folder above its path."""
+    path = action.attributes.get("object.path")
+    if not isinstance(path, FilePath) or action.action is None:
+        return []
+    steps = path.text.split("/")
+    above = [FilePath("/".join(steps[:count])) for count in range(2, len(steps))]
+    here = call.place.cwd
+    # The working directory is there already.
+    exist = [one for one in above if action.action == "create" and here is not None and one.covers(here)]
+    return [call.file(action.action, one) for one in above if one not in exist]
 
 
 def _dry(value: Arg) -> bool:

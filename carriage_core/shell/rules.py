@@ -311,12 +311,15 @@ def _squeeze(call: Call) -> list[ShellAction]:
     if call.has("stdout"):
         return [one for arg in call.operands for one in call.files("read", arg, recursive=recursive)]
     actions: list[ShellAction] = []
+    unpacks = "un" in call.word or call.has("unpack")
+    suffix = {"gzip": ".gz", "gunzip": ".gz", "bzip2": ".bz2", "bunzip2": ".bz2"}.get(call.word, ".xz")
     for arg in call.operands:
         actions += call.files("delete", arg, recursive=recursive)
-        for suffix in (".gz", ".bz2", ".xz") if arg.text is not None else ():
-            actions += call.files("write", literal(f"{arg.text}{suffix}" if "un" not in call.word else arg.text or ""))
-        if arg.text is None or "un" in call.word or recursive:
+        if arg.text is None or recursive or (unpacks and not arg.text.endswith(suffix)):
             actions.append(call.file("write", Absent.UNKNOWN))
+        else:
+            packed = arg.text.removesuffix(suffix) if unpacks else f"{arg.text}{suffix}"
+            actions += call.files("write", literal(packed))
     return actions
 
 
@@ -573,13 +576,19 @@ def _between(call: Call, *, removes: bool, mirrors: bool) -> list[ShellAction]:
             if removes:
                 actions += call.files("delete", source, recursive=True)
     if there is None or there is Absent.UNKNOWN:
-        for arg in _targets(call, sources, target):
+        local = [_behind_host(source) for source in sources]
+        for arg in _targets(call, local, target):
             actions += call.files("write", arg, recursive=recursive)
         if mirrors:
             actions += call.files("delete", target, recursive=True)
     if there is not None and mirrors:
         actions.append(call.action("delete", "remote-file", "deletes on a host", {"object.host": there}))
     return actions
+
+
+def _behind_host(arg: Arg) -> Arg:
+    match = _REMOTE.match(arg.head)
+    return _behind(arg, match.end()) if match else arg
 
 
 def _bucket_url(arg: Arg) -> Url | Absent | None:
@@ -737,9 +746,8 @@ def _ref_of(arg: Arg) -> str | Absent:
 @rule("checkout")
 def _checkout(call: Call) -> list[ShellAction]:
     names = call.values("new")
-    if names:
-        return [call.named("create/ref", name) for name in names]
-    return [call.file("write", Absent.UNKNOWN)]
+    moves = [] if names and not call.operands else [call.file("write", Absent.UNKNOWN)]
+    return [*moves, *(call.named("create/ref", name) for name in names)]
 
 
 @rule("restore")

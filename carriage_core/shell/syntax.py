@@ -124,10 +124,11 @@ class Choice:
 
 @dataclass(slots=True)
 class Loop:
-    """``while``, ``until`` or ``for``: what is tested, and what may run any number of times."""
+    """``while``, ``until`` or ``for``: what is tested or assigned, and what may run any number of times."""
 
     test: Node | None
     body: Node
+    name: str | None = None
 
 
 @dataclass(slots=True)
@@ -604,8 +605,8 @@ class Reader:
         self._keyword("for")
         self._skip()
         name = self._word()
-        if name.bare is None or not name.bare.isidentifier() or not name.bare.islower():
-            raise UnclearError("a loop over a variable that programs may read")
+        if name.bare is None:
+            raise UnclearError("a loop over no plain name")
         words: list[Word] = []
         if self._reserved() == "in":
             self._keyword("in")
@@ -614,7 +615,7 @@ class Reader:
         if self._peek() == ";":
             self._take(";")
         self._lines()
-        return Loop(None, self._between("do", "done")), words
+        return Loop(None, self._between("do", "done"), name.bare), words
 
     def _case(self) -> tuple[Node, list[Word]]:
         self._keyword("case")

@@ -48,6 +48,7 @@ _ANYWHERE: Final[Folders] = frozenset({None})
 _NOWHERE: Final[Folders] = frozenset()
 _SOCKET: Final = re.compile(r"/dev/(?:tcp|udp)/([^/]*)/.*")
 _NAME: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
+_OF_FILES: Final = ("object.path", "object.within")
 _LINKS: Final = frozenset({"ln", "link"})
 
 _ = rules  # imported for the functions it registers
@@ -60,6 +61,8 @@ class Walker:
         """Start without actions; `words` are the operator's."""
         self._words = words
         self._actions: dict[tuple[object, ...], ShellAction] = {}
+        self._links = 0
+        self._linked = 0
 
     def actions(self, node: Node, cwd: FilePath | None) -> tuple[ShellAction, ...]:
         """List what `node` would do when it starts in `cwd`, each once.
@@ -69,7 +72,8 @@ class Walker:
         """
         self._run(node, frozenset({cwd}))
         found = tuple(self._actions.values())
-        if any(one.attributes.get("action.word") in _LINKS for one in found):
+        files = sum(any(name in one.attributes for name in _OF_FILES) for one in found)
+        if self._links > 1 or (self._links and files > self._linked):
             # 3.3: links are resolved at execution. One made in this very command can make any path another.
             return tuple(_pathless(one) for one in found)
         return found
@@ -118,7 +122,9 @@ class Walker:
         match node:
             case Choice(arms, otherwise):
                 return self._choice(arms, otherwise, folders)
-            case Loop(test, body):
+            case Loop(test, body, name):
+                if name is not None:
+                    self._assigned(name, exported=False)
                 return self._loop(test, body, folders)
             case Cases(bodies):
                 after = folders
@@ -190,8 +196,14 @@ class Walker:
                 return folders, folders
 
     def _judge(self, args: list[Arg], folders: Folders) -> None:
-        for cwd in folders:
-            self._add(judge(args, Place(cwd=cwd, words=self._words)))
+        links = False
+        for cwd in _in_order(folders):
+            actions = judge(args, Place(cwd=cwd, words=self._words))
+            self._add(actions)
+            if any(one.attributes.get("action.word") in _LINKS for one in actions):
+                links = True
+                self._linked += len(actions)
+        self._links += links
 
     def _cd(self, args: list[Arg], folders: Folders) -> tuple[Folders, Folders]:
         names = [arg for arg in args if arg.text not in {"-P", "-L", "-e", "--"}]
@@ -203,8 +215,11 @@ class Walker:
     def _assignment(self, word: Word, *, exported: bool) -> None:
         text = "".join(unit[0] for unit in word.units if isinstance(unit, tuple))
         match = _NAME.match(text)
+        self._assigned(match[1] if match else "", exported=exported)
+
+    def _assigned(self, name: str, *, exported: bool) -> None:
         try:
-            assignment(match[1] if match else "", exported=exported)
+            assignment(name, exported=exported)
         except UnclearError as unclear:
             self._add([unknown(None, str(unclear))])
 
@@ -222,8 +237,12 @@ class Walker:
         if text in QUIET:
             return
         socket = None if text is None else _SOCKET.fullmatch(text)
-        for cwd in folders:
+        for cwd in _in_order(folders):
             self._add(_connection(socket[1]) if socket else [_redirected(redirect.operator, text, cwd)])
+
+
+def _in_order(folders: Folders) -> list[FilePath | None]:
+    return sorted(folders, key=lambda folder: "" if folder is None else folder.text)
 
 
 def _connection(host: str) -> list[ShellAction]:

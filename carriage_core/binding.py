@@ -6,26 +6,19 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from carriage_core.arguments import BadArgumentsError, json_tree
 from carriage_core.errors import ToolBindingError
 from carriage_core.policy import RESERVED_WORDS, WORD, Issuer, IssuerKind, check_visible, digest_of
-from carriage_core.schema import Absent, Sort, Value, canonical_value, normal
+from carriage_core.schema import Absent, FilePath, Sort, Value, canonical_value, normal
 
-MAX_ARGUMENTS: Final = 200_000
-"""Most characters and nodes that a call's arguments may hold together (DESIGN 3.14)."""
-
-MAX_ARGUMENT_DEPTH: Final = 32
 MAX_ACTIONS: Final = 256
 """Most actions one call may expand to through list-valued arguments."""
 
 OPERATOR: Final = Issuer(kind=IssuerKind.DEVELOPER, name="policy-file")
-
-
-class BadArgumentsError(ValueError):
-    """The arguments of a call cannot be judged, so the call is denied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,36 +63,29 @@ class ToolSpec:
             name=name,
             server=server if isinstance(server, str) else None,
             arguments=frozenset(map(str, properties)) if closed and isinstance(properties, Mapping) else None,
-            digest=digest_of(_json_tree(schema)),
+            digest=digest_of(json_tree(schema)),
         )
-
-
-def _json_tree(value: object) -> object:
-    """Copy JSON into a form RFC 8785 takes, one to one: numbers as tagged text, and so objects tagged as well."""
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return str.__str__(value)
-        case int():
-            return {"number": repr(int(value))}
-        case float():
-            return {"number": repr(float(value))}
-        case Mapping():
-            return {"object": {str(key): _json_tree(item) for key, item in value.items()}}
-        case Sequence():
-            return [_json_tree(item) for item in value]
-        case _:
-            return {"repr": type(value).__name__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeSource:
-    """Where an attribute comes from: a dotted path into the arguments, or a constant of the binding."""
+    """Where an attribute comes from: a dotted path into the arguments, or a constant of the binding.
+
+    Attributes:
+        argument: Dotted path, None for a constant.
+        constant: The constant, None for an argument.
+        sort: Type of the argument; another type than that is unknown.
+        default: What the tool does when the argument is left out; None where that is not known (DESIGN 3.3).
+        secret: Whether its value is masked wherever a verdict would show it (DESIGN 3.9).
+        cwd: For paths, the working directory that relative ones are read against.
+    """
 
     argument: str | None = None
     constant: Value | None = None
     sort: Sort = Sort.ANY
+    default: Value | None = None
+    secret: bool = False
+    cwd: FilePath | None = None
 
     def __post_init__(self) -> None:
         """Refuse a source that could not be shown in a capsule, or that is none."""
@@ -111,24 +97,148 @@ class AttributeSource:
             raise ToolBindingError(
                 "a constant is not in normal form.", mend="write plain visible text or a finite number."
             )
+        if self.default is not None and (self.argument is None or normal(self.default, self.sort) != self.default):
+            raise ToolBindingError(
+                f"a default is not a value of type {self.sort}.", mend="write what the tool uses when it is left out."
+            )
+        if self.cwd is not None and self.sort is not Sort.PATH:
+            raise ToolBindingError("only a path has a working directory.", mend="add type: path, or remove cwd.")
 
     def canonical(self) -> object:
         """RFC 8785 input."""
-        return [self.argument, None if self.constant is None else canonical_value(self.constant), self.sort.value]
+        return [
+            self.argument,
+            None if self.constant is None else canonical_value(self.constant),
+            self.sort.value,
+            None if self.default is None else canonical_value(self.default),
+            self.secret,
+            None if self.cwd is None else self.cwd.text,
+        ]
+
+    def values(self, arguments: Mapping[str, object]) -> list[Value | Absent]:
+        """Read the attribute from checked arguments: one value, or one for each element of a list.
+
+        Raises:
+            BadArgumentsError: More than `MAX_ACTIONS` elements.
+        """
+        if self.constant is not None:
+            return [self.constant]
+        current: list[object] = [arguments]
+        for step in (self.argument or "").split("."):
+            following: list[object] = []
+            for value in current:
+                if not isinstance(value, Mapping):
+                    following.append(Absent.UNKNOWN if value is not Absent.MISSING else value)
+                elif step not in value:
+                    following.append(Absent.MISSING)
+                else:
+                    found = value[step]
+                    # An empty list names no object at all; nobody can say what the tool makes of that.
+                    following.extend((found or [Absent.UNKNOWN]) if isinstance(found, list | tuple) else [found])
+            current = following
+            if len(current) > MAX_ACTIONS:
+                raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
+        return [self._value(value) for value in current]
+
+    def _value(self, raw: object) -> Value | Absent:
+        if raw is Absent.MISSING:
+            return Absent.MISSING if self.default is None else self.default
+        return raw if isinstance(raw, Absent) else normal(raw, self.sort, self.cwd)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellSource:
+    """The argument that holds a shell command, which is parsed into the actions it would do (DESIGN 3.4).
+
+    Attributes:
+        argument: The argument's name.
+        cwd: Where the shell starts; None makes every relative path unknown.
+        words: Further command words: the action each does, None for a harmless one.
+        stdin: The argument that says, when true, that the text goes to a running program, None where there is none.
+    """
+
+    argument: str
+    cwd: FilePath | None = None
+    words: tuple[tuple[str, str | None], ...] = ()
+    stdin: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse names that no capsule could show."""
+        for name in (self.argument, *(word for word, _ in self.words), *(() if self.stdin is None else (self.stdin,))):
+            check_visible("a shell binding's name", name)
+        for _, action in self.words:
+            if action is not None and (not WORD.fullmatch(action) or action in RESERVED_WORDS):
+                raise ToolBindingError(f"action {action!r} is not a plain word.", mend="use letters, digits, _ and -.")
+
+    def canonical(self) -> object:
+        """RFC 8785 input."""
+        return [
+            self.argument,
+            None if self.cwd is None else self.cwd.text,
+            [[word, action] for word, action in self.words],
+            self.stdin,
+        ]
+
+    def actions(self, tool: str, arguments: Mapping[str, object], *, external: bool) -> tuple[Action, ...]:
+        """Parse the command; what cannot be understood is an unknown action.
+
+        Raises:
+            BadArgumentsError: The command is no text, or does more than `MAX_ACTIONS` things.
+            ToolBindingError: The parser is not installed.
+        """
+        command = arguments.get(self.argument)
+        if not isinstance(command, str):
+            raise BadArgumentsError(f"{self.argument!r} is not a command")
+        fixed: dict[str, Value | Absent] = {"action.tool": tool, "action.external": external}
+        if self.stdin is not None and arguments.get(self.stdin, False) is not False:
+            why = "the text goes to a program that is already running"
+            return (Action(name=None, tool=tool, object_type=None, external=external, attributes=fixed, why=why),)
+        # Here, since the parser is an extra and few bindings need it.
+        from carriage_core.shell import shell_actions  # noqa: PLC0415
+
+        parsed = shell_actions(command, cwd=self.cwd, words=dict(self.words))
+        if len(parsed) > MAX_ACTIONS:
+            raise BadArgumentsError(f"the command does more than {MAX_ACTIONS} things")
+        return tuple(
+            Action(
+                name=one.action,
+                tool=tool,
+                object_type=one.object_type,
+                external=external,
+                attributes={
+                    **fixed,
+                    **({} if one.action is None else {"action.name": one.action}),
+                    **({} if one.object_type is None else {"object.type": one.object_type}),
+                    **one.attributes,
+                },
+                why=one.why,
+            )
+            for one in parsed
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
     """What a call would do, in the words policies use.
 
-    `attributes` holds ``object.*`` and ``action.*`` values in normal form; one that is not in it is missing.
+    Attributes:
+        name: The action, None where nobody can say: then every rule could govern it.
+        tool: The tool called.
+        object_type: Type of the object, None where it is not known.
+        external: Whether its effects leave the process.
+        attributes: ``object.*`` and ``action.*`` values in normal form; one that is not in it is missing, and unknown
+            where the action itself is.
+        secret: The attributes among them that are masked.
+        why: How a parsed command came to be this action, empty for others.
     """
 
-    name: str
+    name: str | None
     tool: str
     object_type: str | None
     external: bool
     attributes: Mapping[str, Value | Absent]
+    secret: frozenset[str] = frozenset()
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +247,7 @@ class ToolBinding:
 
     Attributes:
         tool: The tool's exact name.
-        action: The abstract action, or None for a declared harmless tool (``action: none``).
+        action: The abstract action, or None for a declared harmless tool (``action: none``) and for a shell.
         server: The server it must come from, or None for any.
         schema_digest: The argument schema it is pinned to, or None.
         external: Whether its effects leave the process; true unless declared otherwise.
@@ -146,6 +256,7 @@ class ToolBinding:
         action_attributes: ``action.*`` attributes by name, sorted.
         arguments: Further argument names the tool has, so that evidence may use them.
         trusted_evidence: Whether its structured results may be recorded as evidence.
+        shell: For a tool that runs shell commands, where the command stands.
         issuer: Who declared the binding.
         line: Line in the policy file, 0 where there is none.
         shipped: Whether an adapter brought it for its framework's own tool, not the operator.
@@ -161,6 +272,7 @@ class ToolBinding:
     action_attributes: tuple[tuple[str, AttributeSource], ...] = ()
     arguments: frozenset[str] = frozenset()
     trusted_evidence: bool = False
+    shell: ShellSource | None = None
     issuer: Issuer = OPERATOR
     line: int = 0
     shipped: bool = False
@@ -178,6 +290,11 @@ class ToolBinding:
                 raise ToolBindingError(
                     f"the attribute {name!r} is not a plain word.", mend="use letters, digits, _ and -."
                 )
+        if self.shell is not None and (self.action or self.object_type or self.trusted_evidence):
+            raise ToolBindingError(
+                f"{self.tool!r} runs a shell: its actions come from the command.",
+                mend="remove action, object and trusted_evidence.",
+            )
         # The model chooses arguments; it must not choose what the binding itself says of the call.
         shadowed = sorted({"name", "tool", "external"} & set(dict(self.action_attributes)))
         shadowed += sorted({"type"} & set(dict(self.object_attributes)))
@@ -194,10 +311,17 @@ class ToolBinding:
             )
 
     @property
+    def acts(self) -> bool:
+        """Whether calls of the tool are actions at all, rather than declared harmless."""
+        return self.action is not None or self.shell is not None
+
+    @property
     def known_arguments(self) -> frozenset[str]:
         """Top-level argument names the binding speaks of."""
         sources = (source for _, source in (*self.object_attributes, *self.action_attributes))
-        return self.arguments | {source.argument.split(".")[0] for source in sources if source.argument is not None}
+        shell = () if self.shell is None else (self.shell.argument, *filter(None, (self.shell.stdin,)))
+        named = {source.argument.split(".")[0] for source in sources if source.argument is not None}
+        return self.arguments | named | frozenset(shell)
 
     def canonical(self) -> object:
         """RFC 8785 input with everything that affects a verdict."""
@@ -211,6 +335,7 @@ class ToolBinding:
             ],
             "schema": self.schema_digest,
             "server": self.server,
+            "shell": None if self.shell is None else self.shell.canonical(),
             "tool": self.tool,
             "trusted_evidence": self.trusted_evidence,
         }
@@ -221,14 +346,19 @@ class ToolBinding:
         Raises:
             BadArgumentsError: More than `MAX_ACTIONS` elements.
         """
+        if self.shell is not None:
+            return self.shell.actions(self.tool, arguments, external=self.external)
         if self.action is None:
             return ()
         names: list[str] = []
         choices: list[list[Value | Absent]] = []
+        secret: set[str] = set()
         for prefix, sources in (("object", self.object_attributes), ("action", self.action_attributes)):
             for name, source in sources:
                 names.append(f"{prefix}.{name}")
-                choices.append(_values(arguments, source))
+                choices.append(source.values(arguments))
+                if source.secret:
+                    secret.add(f"{prefix}.{name}")
         if math.prod(len(values) for values in choices) > MAX_ACTIONS:
             raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
         fixed: dict[str, Value | Absent] = {
@@ -245,6 +375,7 @@ class ToolBinding:
                 object_type=self.object_type,
                 external=self.external,
                 attributes=fixed | dict(zip(names, values, strict=True)),
+                secret=frozenset(secret),
             )
             for values in itertools.product(*choices)
         )
@@ -302,100 +433,3 @@ def confusable(name: str) -> str:
 
 
 _TWINS: Final = dict(zip("01\u0430\u0435\u043e\u0440\u0441\u0445\u0443i", "olaeopcxyl", strict=True))
-
-
-def _values(arguments: Mapping[str, object], source: AttributeSource) -> list[Value | Absent]:
-    if source.constant is not None:
-        return [source.constant]
-    current: list[object] = [arguments]
-    for step in (source.argument or "").split("."):
-        following: list[object] = []
-        for value in current:
-            if not isinstance(value, Mapping):
-                following.append(Absent.UNKNOWN if value is not Absent.MISSING else value)
-            elif step not in value:
-                following.append(Absent.MISSING)
-            else:
-                found = value[step]
-                # An empty list names no object at all; nobody can say what the tool makes of that.
-                following.extend((found or [Absent.UNKNOWN]) if isinstance(found, list | tuple) else [found])
-        current = following
-        if len(current) > MAX_ACTIONS:
-            raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
-    return [value if isinstance(value, Absent) else normal(value, source.sort) for value in current]
-
-
-def plain_arguments(arguments: object) -> dict[str, object]:
-    """Rebuild arguments as plain JSON containers and scalars, read once: what is judged is then what runs.
-
-    Raises:
-        BadArgumentsError: Not a JSON object, too deep or large, NaN, infinity, or lone surrogates.
-    """
-    if arguments is None:
-        return {}
-    if not isinstance(arguments, Mapping):
-        raise BadArgumentsError("the arguments are not an object")
-    return _plain_object(arguments, 0, [MAX_ARGUMENTS])
-
-
-def checked_arguments(arguments: object, spec: ToolSpec | None) -> Mapping[str, object]:
-    """Return `plain_arguments` that the tool declares.
-
-    Raises:
-        BadArgumentsError: As there, or a key that the tool's schema does not have.
-    """
-    plain = plain_arguments(arguments)
-    if spec is not None and spec.arguments is not None:
-        extra = sorted(set(plain) - spec.arguments)
-        if extra:
-            raise BadArgumentsError(f"the tool declares no argument {extra[0][:64]!r}")
-    return plain
-
-
-def _plain_object(value: Mapping[object, object], depth: int, left: list[int]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, item in value.items():
-        if not isinstance(key, str):
-            raise BadArgumentsError("an argument name is not a string")
-        found[_plain_text(key, left)] = _plain(item, depth + 1, left)
-    return found
-
-
-def _plain_text(value: str, left: list[int]) -> str:
-    left[0] -= 1 + len(value)
-    if left[0] < 0:
-        raise BadArgumentsError("the arguments are too large to judge")
-    text = value if type(value) is str else "".join(value)
-    if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadArgumentsError("the arguments hold a lone surrogate")
-    return text
-
-
-def _plain(value: object, depth: int, left: list[int]) -> object:
-    left[0] -= 1
-    if left[0] < 0:
-        raise BadArgumentsError("the arguments are too large to judge")
-    if depth > MAX_ARGUMENT_DEPTH:
-        raise BadArgumentsError("the arguments nest too deeply")
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return _plain_text(value, left)
-        case int():
-            return int(value)
-        case float():
-            if not math.isfinite(value):
-                raise BadArgumentsError("the arguments hold NaN or infinity")
-            return float(value)
-        case Mapping():
-            return _plain_object(value, depth, left)
-        case list() | tuple():
-            return [_plain(item, depth + 1, left) for item in value]
-        case _:
-            raise BadArgumentsError(f"the arguments hold a {type(value).__name__}, which is not JSON")
-
-
-def argument_digest(arguments: Mapping[str, object]) -> str:
-    """SHA-256 over the arguments with numbers tagged, so 1, 1.0 and true stay apart."""
-    return digest_of(_json_tree(arguments))

@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.binding import argument_digest, plain_arguments
+from carriage_core.arguments import argument_digest, plain_arguments
 from carriage_core.decision import Decision, Settlement
 from carriage_core.errors import CarriageError, EvidenceError, SinkError
 from carriage_core.manifest import EntryKind

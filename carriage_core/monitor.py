@@ -13,15 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.applicability import a_star, lookups
-from carriage_core.binding import (
-    Action,
-    BadArgumentsError,
-    ToolBinding,
-    ToolSpec,
-    argument_digest,
-    checked_arguments,
-    confusable,
-)
+from carriage_core.arguments import BadArgumentsError, argument_digest, checked_arguments
+from carriage_core.binding import Action, ToolBinding, ToolSpec, confusable
 from carriage_core.clause import clause_of, render_clause, render_literal
 from carriage_core.condition import All, Condition, Truth, attributes, evaluate
 from carriage_core.policy import Effect, Policy, digest_of
@@ -165,7 +158,7 @@ def _judge(
     spec: ToolSpec | None,
 ) -> Verdict:
     try:
-        arguments = checked_arguments(call.arguments, spec)
+        arguments = checked_arguments(call.arguments, None if spec is None else spec.arguments)
     except BadArgumentsError as bad:
         return denied(call.tool, "bad_arguments", f"The call cannot be judged: {bad}.")
     digest = argument_digest(arguments)

@@ -27,12 +27,12 @@ from carriage_core.condition import (
     normalised,
 )
 from carriage_core.errors import PolicyError
-from carriage_core.schema import Absent, Sort, canonical_value, hidden_character, normal
+from carriage_core.schema import Absent, FilePath, Sort, Url, canonical_value, hidden_character, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-CANONICAL_FORM: Final = 1
+CANONICAL_FORM: Final = 2
 """Version of the canonical form that digests are taken over."""
 
 MAX_POLICY_TEXT: Final = 4_000
@@ -87,10 +87,22 @@ _RANKS: Final = {IssuerKind.ORGANIZATION: 0, IssuerKind.DEVELOPER: 1, IssuerKind
 
 
 class Effect(StrEnum):
-    """What a policy does to an action it binds; deny is stricter than confirm."""
+    """What a policy does to an action (DESIGN 3.2); deny prevails over confirm, permit and default."""
 
     DENY = "deny"
     CONFIRM = "confirm"
+    """Needs an approval of this very call."""
+    PERMIT = "permit"
+    """Lifts a deny-by-default of its own or a lower rank, and nothing else."""
+    DEFAULT_DENY = "deny-by-default"
+    """Denies what no permit, and no approved confirm, of its own or a higher rank speaks for."""
+
+
+class Mode(StrEnum):
+    """Whether a verdict is enforced, or computed and only marked (DESIGN 3.13)."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +153,11 @@ class FieldOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """A dotted path into the executed arguments or the tool's structured result."""
+    """A dotted path into the executed arguments or the tool's structured result, and the type of what is there."""
 
     origin: FieldOrigin
     path: str
+    sort: Sort = Sort.ANY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +170,7 @@ class EvidenceDeclaration:
         fields: Every field of a record with its source, sorted by name.
         expires_seconds: Life of a record, or None for as long as the plane lives.
         single_use: Whether one authorised action spends the record.
+        shared: Whether other agents of the same tenant and task may use the record.
     """
 
     from_tool: str
@@ -164,6 +178,7 @@ class EvidenceDeclaration:
     fields: tuple[tuple[str, FieldSource], ...]
     expires_seconds: int | None = None
     single_use: bool = False
+    shared: bool = False
 
     def __post_init__(self) -> None:
         """Refuse keys that the tool's result could choose: a result must not say which object it is about."""
@@ -189,9 +204,12 @@ class EvidenceDeclaration:
         """RFC 8785 input that identifies this declaration."""
         return {
             "expires": self.expires_seconds,
-            "fields": [[name, source.origin.value, source.path] for name, source in self.fields],
+            "fields": [
+                [name, source.origin.value, source.path, source.sort.value] for name, source in self.fields
+            ],
             "from_tool": self.from_tool,
             "key": list(self.key),
+            "shared": self.shared,
             "single_use": self.single_use,
         }
 
@@ -199,6 +217,41 @@ class EvidenceDeclaration:
     def digest(self) -> str:
         """SHA-256 of the declaration; records are filed under it, so equal declarations share records."""
         return digest_of(self.canonical())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CounterDeclaration:
+    """What ``counter.NAME`` adds up: the amounts of authorised actions of this policy, per key and window.
+
+    It counts the call that is judged as well, so "at most 500 a day" is ``unless counter.NAME <= 500``.
+
+    Attributes:
+        key: Attributes of the call that must be equal for amounts to be added; empty for one sum over all.
+        window_seconds: How far back authorised actions count.
+        amount: The attribute to add, or None to count calls.
+    """
+
+    key: tuple[str, ...]
+    window_seconds: int
+    amount: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a window of nothing and keys the call does not decide."""
+        if self.window_seconds <= 0:
+            raise PolicyError("a counter's window must be positive.", mend="give a duration such as 1d.")
+        for name in (*self.key, *(() if self.amount is None else (self.amount,))):
+            if not _ATTRIBUTE.fullmatch(name) or not name.startswith(("object.", "action.", "actor.")):
+                raise PolicyError(
+                    f"a counter cannot use {name!r}.", mend="use object.NAME, action.NAME or actor.id."
+                )
+        if self.amount is not None and self.amount.startswith("actor."):
+            raise PolicyError("an actor is not an amount.", mend="name a number of the call, or leave amount out.")
+        if len(set(self.key)) != len(self.key):
+            raise PolicyError("a counter names a key twice.", mend="name each key attribute once.")
+
+    def canonical(self) -> object:
+        """RFC 8785 input that identifies this declaration."""
+        return {"amount": self.amount, "key": list(self.key), "window": self.window_seconds}
 
 
 def digest_of(value: object) -> str:
@@ -238,9 +291,11 @@ class Policy:
         actions: The abstract actions it governs; empty means carried, not mediated; ``("*",)`` means any.
         object_type: The type of object it governs, or None for every type.
         where: When the rule applies; it binds unless this is false.
-        effect: Deny, or confirm.
+        effect: Deny, confirm, permit or deny-by-default.
         unless: What lifts it; it binds unless this is true.
         evidence: Declarations by handle, sorted.
+        counters: Counter declarations by name, sorted.
+        mode: Whether its verdicts are enforced; part of the rule, so only its issuer can change it.
         priority: Order of rendering only, higher first; no verdict depends on it.
         valid_from: First instant in force, or None.
         valid_until: First instant no longer in force, or None.
@@ -261,6 +316,8 @@ class Policy:
     where: Condition | None = None
     unless: Condition | None = None
     evidence: tuple[tuple[str, EvidenceDeclaration], ...] = ()
+    counters: tuple[tuple[str, CounterDeclaration], ...] = ()
+    mode: Mode = Mode.ENFORCE
     priority: int = 0
     valid_from: datetime | None = None
     valid_until: datetime | None = None
@@ -274,6 +331,7 @@ class Policy:
         if self.unless is not None:
             set_field(self, "unless", normalised(self.unless))
         set_field(self, "evidence", tuple(sorted(self.evidence, key=lambda pair: pair[0])))
+        set_field(self, "counters", tuple(sorted(self.counters, key=lambda pair: pair[0])))
         set_field(self, "actions", tuple(sorted(set(self.actions))))
         _check_identity(self)
         _check_rule(self)
@@ -315,7 +373,9 @@ class Policy:
         return {
             "actions": list(self.actions),
             "effect": self.effect.value,
+            "counters": {name: declaration.canonical() for name, declaration in self.counters},
             "evidence": {handle: declaration.canonical() for handle, declaration in self.evidence},
+            "mode": self.mode.value,
             "object_type": self.object_type,
             "scope": [self.scope.tenant, self.scope.task, self.scope.agent],
             "unless": canonical_condition(self.unless),
@@ -360,18 +420,40 @@ def _check_rule(policy: Policy) -> None:
         raise PolicyError("'*' already means every action.", mend="drop the other actions.")
     if policy.object_type is not None:
         _word("object type", policy.object_type)
-    if not policy.mediated and (policy.where or policy.unless or policy.evidence or policy.object_type):
+    if not policy.mediated and (
+        policy.where or policy.unless or policy.evidence or policy.counters or policy.object_type
+    ):
         raise PolicyError(
-            "a rule without a mediated action cannot have object, where, unless or evidence.",
+            "a rule without a mediated action cannot have object, where, unless, evidence or counters.",
             mend="name the action it governs, or keep only the text.",
         )
+    if policy.effect in {Effect.PERMIT, Effect.DEFAULT_DENY}:
+        _check_default(policy)
     for handle, _ in policy.evidence:
         _word("evidence handle", handle)
     _check_conditions(policy)
 
 
+def _check_default(policy: Policy) -> None:
+    """3.1, 3.2: who may lift a default, and on what."""
+    if policy.issuer.kind is IssuerKind.USER:
+        raise PolicyError(
+            f"a user's rule cannot {policy.effect}.", mend="users may deny or confirm; let an operator issue it."
+        )
+    if not policy.mediated:
+        raise PolicyError(f"a {policy.effect} without a mediated action does nothing.", mend="name the action.")
+    if policy.effect is Effect.PERMIT and policy.evidence:
+        # A permit counts only if `unless` is false, and without a record it is unknown.
+        raise PolicyError(
+            "a permit cannot read evidence.", mend="put the evidence into the unless of the rule it would lift."
+        )
+
+
 def _check_conditions(policy: Policy) -> None:
     declared = policy.declarations
+    counters = dict(policy.counters)
+    for name in counters:
+        _word("counter", name)
     for name in sorted(attributes(policy.where) | attributes(policy.unless)):
         if not _ATTRIBUTE.fullmatch(name) or (name in RESERVED_WORDS and name != "time"):
             raise PolicyError(
@@ -391,6 +473,15 @@ def _check_conditions(policy: Policy) -> None:
                     f"{name!r} is not a field of evidence {handle!r}.",
                     mend=f"use one of {[field_name for field_name, _ in declared[handle].fields]}.",
                 )
+        if root == "counter" and (len(rest) != 1 or rest[0] not in counters):
+            raise PolicyError(
+                f"{name!r} names a counter that the policy does not declare.",
+                mend=f"declare it under counters, or use one of {sorted(counters) or 'none'}.",
+            )
+    read = attributes(policy.where) | attributes(policy.unless)
+    for name in counters:
+        if f"counter.{name}" not in read:
+            raise PolicyError(f"counter {name!r} is declared and never read.", mend="use it in unless, or remove it.")
     if any(name.startswith("evidence.") for name in attributes(policy.where)):
         raise PolicyError("where says when a rule applies and cannot read evidence.", mend="move it to unless.")
     used = {name.split(".")[1] for name in attributes(policy.unless) if name.startswith("evidence.")}
@@ -406,6 +497,11 @@ def _check_conditions(policy: Policy) -> None:
                 raise PolicyError(
                     f"the literal {literal!r} is not in normal form.",
                     mend="write it in NFC, without invisible characters.",
+                )
+        elif isinstance(literal, FilePath | Url):
+            if type(literal).of(literal.text) != literal:
+                raise PolicyError(
+                    f"the literal {literal.text!r} is not in normal form.", mend="build it with its `of` method."
                 )
         elif isinstance(literal, datetime) and literal.tzinfo is None:
             raise PolicyError("a time literal has no zone.", mend="write it as 2026-12-01T16:00:00Z.")

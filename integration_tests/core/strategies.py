@@ -31,7 +31,8 @@ from carriage_core import (
     ToolSpec,
     Utf8UpperBound,
 )
-from carriage_core.binding import AttributeSource, argument_digest
+from carriage_core.arguments import argument_digest
+from carriage_core.binding import AttributeSource
 from carriage_core.condition import All, AnyOf, Compare, Condition, Not, Operator
 from carriage_core.errors import EvidenceError
 from carriage_core.runtime import Clock, EvidenceLedger, Moment

@@ -31,7 +31,7 @@ from carriage_core import (
     Truth,
     evaluate,
 )
-from carriage_core.binding import argument_digest
+from carriage_core.arguments import argument_digest
 from carriage_core.condition import Condition, matches
 from carriage_core.policy import digest_of
 from carriage_core.schema import Value, canonical_value, normal, parse_time

@@ -19,6 +19,7 @@ import nox
 ROOT = Path(__file__).parent
 PROJECT = nox.project.load_toml(ROOT / "pyproject.toml")
 TEST = nox.project.dependency_groups(PROJECT, "test")
+PEERS = nox.project.dependency_groups(PROJECT, "peers")
 LINT = nox.project.dependency_groups(PROJECT, "lint")
 TYPES = nox.project.dependency_groups(PROJECT, "types")
 DISTRIBUTION = PROJECT["project"]["name"]
@@ -213,7 +214,7 @@ def types(session: nox.Session) -> None:
     project = PROJECT["project"]
     install(session, *TYPES, *project["dependencies"], *project["optional-dependencies"]["lab"], *BOTH_NEWEST)
     # carriage_core.testing is written with the test libraries.
-    install(session, *TEST)
+    install(session, *TEST, *PEERS)
     session.run("mypy")
     session.run("pyright", "--pythonpath", str(Path(session.bin) / "python"))
 
@@ -224,7 +225,7 @@ def add_core(python: str | None, suffix: str = "") -> None:
     @nox.session(python=python, name=f"core{suffix}", requires=["build"])
     def core(session: nox.Session) -> None:
         """The core, with no framework installed."""
-        install_wheel(session, *TEST, has_tokenizers=False)
+        install_wheel(session, *TEST, *PEERS, has_tokenizers=False)
         run_tests(session, "core", examples=SHORT if suffix else FULL)
 
 
@@ -278,7 +279,7 @@ def package(session: nox.Session) -> None:
 @nox.session(python=PY312, requires=["build"], default=False)
 def bench(session: nox.Session) -> None:
     """Every benchmark, or those named after `--`, with both frameworks."""
-    install_wheel(session, *BOTH_NEWEST, *TEST, extras="all")
+    install_wheel(session, *BOTH_NEWEST, *TEST, *PEERS, extras="all")
     env = environment(session)
     for program in scripts(session, "benchmarks"):
         session.run("python", str(program), env=env)

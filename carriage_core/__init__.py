@@ -6,7 +6,7 @@ Start with `ControlPlane.from_file`. This package imports no agent framework.
 
 from carriage_core.adapter import Adapter, declared_adapters, load_adapter
 from carriage_core.applicability import a_plus
-from carriage_core.binding import Action, AttributeSource, ToolBinding, ToolSpec
+from carriage_core.binding import Action, AttributeSource, ShellSource, ToolBinding, ToolSpec
 from carriage_core.budget import Budget
 from carriage_core.capsule import ControlCapsule, Rendering, Span, Tier, names_every_constant, render, replay_text
 from carriage_core.capsule_text import MARKER, ParsedCapsule, count_imitations, parse_capsule
@@ -35,15 +35,16 @@ from carriage_core.errors import (
     UnknownAdapterError,
 )
 from carriage_core.manifest import ChainReport, Entry, EntryKind, Manifest, verify_chain
-from carriage_core.monitor import Outcome, Reason, ToolCall, Verdict
 from carriage_core.plane import ControlPlane, find_plane
 from carriage_core.policy import (
+    CounterDeclaration,
     Effect,
     EvidenceDeclaration,
     FieldOrigin,
     FieldSource,
     Issuer,
     IssuerKind,
+    Mode,
     Policy,
     Scope,
 )
@@ -54,6 +55,7 @@ from carriage_core.runtime import Approval, Clock, EvidenceRecord, RuntimeState
 from carriage_core.schema import Absent, FilePath, Sort, Url, Value
 from carriage_core.sinks import JsonlSink, MemorySink, Sink
 from carriage_core.tokens import TiktokenCounter, TokenCounter, Utf8UpperBound, WhitespaceCounter
+from carriage_core.verdict import Outcome, Reason, ToolCall, Verdict
 
 __all__ = [
     "MARKER",
@@ -80,6 +82,7 @@ __all__ = [
     "ControlNotFoundError",
     "ControlOverloadError",
     "ControlPlane",
+    "CounterDeclaration",
     "Decision",
     "Effect",
     "EmptyRegistryError",
@@ -98,6 +101,7 @@ __all__ = [
     "JsonlSink",
     "Manifest",
     "MemorySink",
+    "Mode",
     "Not",
     "Operator",
     "Outcome",
@@ -113,6 +117,7 @@ __all__ = [
     "RuntimeState",
     "Scope",
     "Settlement",
+    "ShellSource",
     "Sink",
     "SinkError",
     "Sort",

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from carriage_core.policy import digest_of
+from carriage_core.canonical import digest_of
 
 MAX_ARGUMENTS: Final = 200_000
 """Most characters and nodes that a call's arguments may hold together (DESIGN 3.14)."""
@@ -17,6 +18,39 @@ MAX_ARGUMENT_DEPTH: Final = 32
 
 class BadArgumentsError(ValueError):
     """The arguments of a call cannot be judged, so the call is denied."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlainArguments:
+    """Arguments read once: a private copy and its digest. Build it with `of`.
+
+    Attributes:
+        values: Plain JSON containers and scalars.
+        digest: SHA-256 over them, numbers tagged.
+    """
+
+    values: Mapping[str, object]
+    digest: str
+
+    @classmethod
+    def of(cls, arguments: object) -> PlainArguments:
+        """Copy arguments.
+
+        Raises:
+            BadArgumentsError: Not a JSON object, too deep or large, NaN, infinity, or lone surrogates.
+        """
+        values = plain_arguments(arguments)
+        return cls(values, argument_digest(values))
+
+    def require(self, declared: frozenset[str] | None) -> None:
+        """Require that every name is `declared`; any is, for None.
+
+        Raises:
+            BadArgumentsError: One is not.
+        """
+        if declared is not None and not declared.issuperset(self.values):
+            extra = sorted(self.values.keys() - declared)
+            raise BadArgumentsError(f"the tool declares no argument {extra[0][:64]!r}")
 
 
 def plain_arguments(arguments: object) -> dict[str, object]:
@@ -32,26 +66,13 @@ def plain_arguments(arguments: object) -> dict[str, object]:
     return _plain_object(arguments, 0, [MAX_ARGUMENTS])
 
 
-def checked_arguments(arguments: object, declared: frozenset[str] | None) -> Mapping[str, object]:
-    """Return `plain_arguments`, all of whose names are `declared`; any, for None.
-
-    Raises:
-        BadArgumentsError: As there, or a name that is not declared.
-    """
-    plain = plain_arguments(arguments)
-    if declared is not None:
-        extra = sorted(set(plain) - declared)
-        if extra:
-            raise BadArgumentsError(f"the tool declares no argument {extra[0][:64]!r}")
-    return plain
-
-
 def _plain_object(value: Mapping[object, object], depth: int, left: list[int]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, item in value.items():
         if not isinstance(key, str):
             raise BadArgumentsError("an argument name is not a string")
-        found[_plain_text(key, left)] = _plain(item, depth + 1, left)
+        name = _plain_text(key, left)
+        found[name] = _plain_text(item, left) if type(item) is str else _plain(item, depth + 1, left)
     return found
 
 
@@ -97,9 +118,10 @@ def argument_digest(arguments: Mapping[str, object]) -> str:
 
 def json_tree(value: object) -> object:
     """Copy JSON into a form RFC 8785 takes, one to one: numbers as tagged text, and so objects tagged as well."""
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return value
     match value:
-        case None | bool():
-            return value
         case str():
             return str.__str__(value)
         case int():

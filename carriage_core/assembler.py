@@ -10,6 +10,7 @@ from carriage_core.applicability import a_plus
 from carriage_core.binding import ToolSpec
 from carriage_core.errors import CarriageIntegrityError, ControlOverloadError, StaleCapsuleError
 from carriage_core.manifest import EntryKind, Manifest
+from carriage_core.policy import Mode
 from carriage_core.preflight import Assembly, check_window, fit_capsule
 from carriage_core.state import ControlState, Placed
 
@@ -28,10 +29,11 @@ type Tool = ToolSpec | str | Mapping[str, object]
 class Assembler:
     """Makes and seals the assemblies of one runtime."""
 
-    def __init__(self, state: ControlState, runtime: RuntimeState) -> None:
-        """Assemble for `runtime` from `state`."""
+    def __init__(self, state: ControlState, runtime: RuntimeState, mode: Mode) -> None:
+        """Assemble for `runtime` from `state`; `mode` is only recorded: what does not fit raises in both."""
         self._state = state
         self._runtime = runtime
+        self._mode = mode
 
     def capsule(self, tools: Iterable[Tool] | None = None) -> ControlCapsule:
         """Do as `ControlPlane.capsule` says."""
@@ -111,6 +113,7 @@ class Assembler:
             "data_tokens": assembly.data_tokens,
             "fixed_tokens": fixed,
             "imitations": assembly.imitations,
+            "mode": self._mode.value,
             "outcome": "assembled",
             "read_back": len(read_back),
             "registry": state.registry.digest,
@@ -147,8 +150,9 @@ class Assembler:
             {
                 "actor": self._runtime.actor,
                 "a_plus": [[policy.id, policy.digest] for policy in policies],
+                "mode": self._mode.value,
                 "numbers": numbers,
-                "outcome": "failed_closed",
+                "outcome": "failed_closed" if self._mode is Mode.ENFORCE else "would_fail_closed",
                 "registry": self._state.registry.digest,
             },
         )

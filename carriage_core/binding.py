@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from carriage_core.arguments import BadArgumentsError, json_tree
+from carriage_core.canonical import digest_of
 from carriage_core.errors import ToolBindingError
-from carriage_core.policy import RESERVED_WORDS, WORD, Issuer, IssuerKind, check_visible, digest_of
+from carriage_core.policy import RESERVED_WORDS, WORD, Issuer, IssuerKind, check_visible
 from carriage_core.schema import Absent, FilePath, Sort, Value, canonical_value, normal
 
 MAX_ACTIONS: Final = 256

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
+from carriage_core.canonical import digest_of
 from carriage_core.capsule_text import compact_entry, compact_text, full_text, parse_capsule
 from carriage_core.condition import constants
 from carriage_core.errors import CapsuleFormatError, CarriageIntegrityError
-from carriage_core.policy import ANY_ACTION, IssuerKind, Policy, digest_of
+from carriage_core.policy import ANY_ACTION, IssuerKind, Policy
 from carriage_core.schema import spelled
 
 if TYPE_CHECKING:
@@ -222,5 +223,11 @@ def _shown_bindings(policies: tuple[Policy, ...], registry: PolicyRegistry) -> t
         binding
         for name in sorted(registry.bindings)
         for binding in registry.bindings[name]
-        if binding.action is not None and (binding.action in actions or ANY_ACTION in actions or name in sources)
+        if binding.acts
+        and (
+            binding.action in actions
+            or name in sources
+            # A command may be any action, and one that cannot be read is under every rule.
+            or (bool(actions) and (ANY_ACTION in actions or binding.shell is not None))
+        )
     )

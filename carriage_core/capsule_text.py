@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.binding import AttributeSource, ToolBinding
+from carriage_core.capsule_sources import counter_line, evidence_line, parse_counter, parse_evidence
+from carriage_core.capsule_tools import parse_tool, tool_line
 from carriage_core.clause import (
     Clause,
     Tokens,
@@ -28,19 +29,20 @@ from carriage_core.clause import (
 from carriage_core.errors import CapsuleFormatError, PolicyError
 from carriage_core.policy import (
     RESPOND,
+    CounterDeclaration,
     Effect,
     EvidenceDeclaration,
-    FieldOrigin,
-    FieldSource,
     Issuer,
     IssuerKind,
+    Mode,
     Policy,
     Scope,
 )
-from carriage_core.schema import Sort
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from carriage_core.binding import ToolBinding
 
 MARKER: Final = "CONTROL CAPSULE"
 """A fixed phrase at the head and foot. It helps a reader and authenticates nothing (DESIGN 3.7)."""
@@ -62,7 +64,7 @@ def full_text(policies: tuple[Policy, ...], bindings: tuple[ToolBinding, ...], d
     lines = [f"=== {MARKER} v1 full {digest[:16]} ===", _NOTICE]
     for policy in policies:
         lines += _full(policy)
-    lines += [_tool(binding) for binding in bindings]
+    lines += [tool_line(binding) for binding in bindings]
     return "\n".join((*lines, _END))
 
 
@@ -83,45 +85,15 @@ def _full(policy: Policy) -> list[str]:
     for name, bound in (("from", policy.valid_from), ("until", policy.valid_until)):
         if bound is not None:
             head.append(f"{name} {render_literal(bound)}")
+    if policy.mode is Mode.OBSERVE:
+        head.append("observe")
     if policy.actions == (RESPOND,):
         head.append("says")
     clause = clause_of(policy)
     rule = policy.effect.value if clause is None else render_clause(clause)
-    evidence = (_evidence(handle, declaration) for handle, declaration in policy.evidence)
-    return ["; ".join(head), rule, *evidence, quote(policy.text)]
-
-
-def _evidence(handle: str, declaration: EvidenceDeclaration) -> str:
-    parts = [f"evidence {handle}: tool {quote(declaration.from_tool)}", "key " + ", ".join(declaration.key)]
-    parts += [f"{name} = {source.origin} {quote(source.path)}" for name, source in declaration.fields]
-    if declaration.expires_seconds is not None:
-        parts.append(f"expires {declaration.expires_seconds}")
-    if declaration.single_use:
-        parts.append("once")
-    return "; ".join(parts)
-
-
-def _tool(binding: ToolBinding) -> str:
-    parts = [f"tool {quote(binding.tool)}: {binding.action}"]
-    if binding.object_type is not None:
-        parts[0] += f" on {binding.object_type}"
-    for prefix, sources in (("object", binding.object_attributes), ("action", binding.action_attributes)):
-        parts += [f"{prefix}.{name} = {_source(source)}" for name, source in sources]
-    if binding.server is not None:
-        parts.append(f"server {quote(binding.server)}")
-    if binding.schema_digest is not None:
-        parts.append(f"schema {quote(binding.schema_digest)}")
-    if not binding.external:
-        parts.append("local")
-    if binding.trusted_evidence:
-        parts.append("evidence")
-    return "; ".join(parts)
-
-
-def _source(source: AttributeSource) -> str:
-    if source.argument is None:
-        return f"constant {render_literal('' if source.constant is None else source.constant)}"
-    return f"argument {quote(source.argument)}" + ("" if source.sort is Sort.ANY else f" as {source.sort}")
+    evidence = (evidence_line(handle, declaration) for handle, declaration in policy.evidence)
+    counters = (counter_line(name, declaration) for name, declaration in policy.counters)
+    return ["; ".join(head), rule, *evidence, *counters, quote(policy.text)]
 
 
 def _compact(policy: Policy) -> str:
@@ -176,7 +148,7 @@ def parse_capsule(text: str) -> ParsedCapsule:
             raise CapsuleFormatError("the capsule's notice is missing.", mend="render it from the registry.")
         rows = _Rows(body[1:])
         policies = tuple(_parse_policies(rows))
-        bindings = tuple(_parse_tool(Tokens(line)) for line in rows.rest())
+        bindings = tuple(parse_tool(Tokens(line)) for line in rows.rest())
     except (PolicyError, ValueError) as problem:
         raise CapsuleFormatError(
             "the capsule holds a malformed rule.", mend="render it from the registry."
@@ -231,7 +203,10 @@ def _parse_policies(rows: _Rows) -> Iterator[Policy]:
         clause = _parse_rule(rule, says=header.says)
         declarations: list[tuple[str, EvidenceDeclaration]] = []
         while rows.next_is("evidence "):
-            declarations.append(_parse_evidence(rows.take()))
+            declarations.append(parse_evidence(rows.take()))
+        counters: list[tuple[str, CounterDeclaration]] = []
+        while rows.next_is("counter "):
+            counters.append(parse_counter(rows.take()))
         sentence = rows.take()
         text = sentence.string()
         sentence.end()
@@ -247,6 +222,8 @@ def _parse_policies(rows: _Rows) -> Iterator[Policy]:
             where=clause.where,
             unless=clause.unless,
             evidence=tuple(declarations),
+            counters=tuple(counters),
+            mode=Mode.OBSERVE if header.observe else Mode.ENFORCE,
             priority=header.priority,
             valid_from=header.valid_from,
             valid_until=header.valid_until,
@@ -272,6 +249,7 @@ class _Header:
     valid_from: datetime | None = None
     valid_until: datetime | None = None
     says: bool = False
+    observe: bool = False
 
 
 def _parse_header(tokens: Tokens) -> _Header:
@@ -281,7 +259,8 @@ def _parse_header(tokens: Tokens) -> _Header:
     issuer = Issuer(kind=IssuerKind(tokens.take(*IssuerKind)), name=tokens.string())
     scope: dict[str, str] = {}
     bounds: dict[str, datetime] = {}
-    priority, says = 0, False
+    priority = 0
+    flags: set[str] = set()
     while tokens.skip(";"):
         word = tokens.word()
         if word in {"tenant", "task", "agent"}:
@@ -293,8 +272,8 @@ def _parse_header(tokens: Tokens) -> _Header:
             bounds[word] = bound
         elif word == "priority":
             priority = tokens.integer()
-        elif word == "says":
-            says = True
+        elif word in {"says", "observe"}:
+            flags.add(word)
         else:
             raise tokens.error()
     tokens.end()
@@ -305,79 +284,6 @@ def _parse_header(tokens: Tokens) -> _Header:
         priority=priority,
         valid_from=bounds.get("from"),
         valid_until=bounds.get("until"),
-        says=says,
+        says="says" in flags,
+        observe="observe" in flags,
     )
-
-
-def _parse_evidence(tokens: Tokens) -> tuple[str, EvidenceDeclaration]:
-    tokens.take("evidence")
-    handle = tokens.word()
-    tokens.take(":")
-    tokens.take("tool")
-    from_tool = tokens.string()
-    tokens.take(";")
-    tokens.take("key")
-    key = [tokens.word()]
-    while tokens.skip(","):
-        key.append(tokens.word())
-    fields: list[tuple[str, FieldSource]] = []
-    expires: int | None = None
-    once = False
-    while tokens.skip(";"):
-        word = tokens.word()
-        if tokens.skip("="):
-            origin = FieldOrigin(tokens.take(*FieldOrigin))
-            fields.append((word, FieldSource(origin=origin, path=tokens.string())))
-        elif word == "expires":
-            expires = tokens.integer()
-        elif word == "once":
-            once = True
-        else:
-            raise tokens.error()
-    tokens.end()
-    return handle, EvidenceDeclaration(
-        from_tool=from_tool, key=tuple(key), fields=tuple(fields), expires_seconds=expires, single_use=once
-    )
-
-
-def _parse_tool(tokens: Tokens) -> ToolBinding:
-    tokens.take("tool")
-    tool = tokens.string()
-    tokens.take(":")
-    action = tokens.word()
-    object_type = tokens.word() if tokens.skip("on") else None
-    sources: dict[str, list[tuple[str, AttributeSource]]] = {"object": [], "action": []}
-    pins: dict[str, str] = {}
-    flags: set[str] = set()
-    while tokens.skip(";"):
-        word = tokens.word()
-        if tokens.skip("="):
-            prefix, _, name = word.partition(".")
-            if prefix not in sources:
-                raise tokens.error()
-            sources[prefix].append((name, _parse_source(tokens)))
-        elif word in {"server", "schema"}:
-            pins[word] = tokens.string()
-        elif word in {"local", "evidence"}:
-            flags.add(word)
-        else:
-            raise tokens.error()
-    tokens.end()
-    return ToolBinding(
-        tool=tool,
-        action=action,
-        server=pins.get("server"),
-        schema_digest=pins.get("schema"),
-        external="local" not in flags,
-        object_type=object_type,
-        object_attributes=tuple(sources["object"]),
-        action_attributes=tuple(sources["action"]),
-        trusted_evidence="evidence" in flags,
-    )
-
-
-def _parse_source(tokens: Tokens) -> AttributeSource:
-    if tokens.take("argument", "constant") == "constant":
-        return AttributeSource(constant=take_literal(tokens))
-    argument = tokens.string()
-    return AttributeSource(argument=argument, sort=Sort(tokens.word()) if tokens.skip("as") else Sort.ANY)

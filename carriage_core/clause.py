@@ -198,6 +198,11 @@ class Tokens:
         self._index += 1
         return token
 
+    def peek_string(self) -> bool:
+        """Whether a string is next."""
+        token = self.peek()
+        return token is not None and token[0] == '"'
+
     def follows_string(self) -> bool:
         """Whether a string stands behind the next token."""
         return self._index + 1 < len(self._tokens) and self._tokens[self._index + 1][0] == '"'

@@ -95,6 +95,10 @@ def _operand_problem(operator: Operator, operand: Operand) -> tuple[str, str] | 
     if operator is Operator.IN:
         sound = isinstance(operand, tuple) and operand != ()
         return None if sound else ("in needs a list of at least one literal", "list the literals, or remove the rule")
+    return _single_problem(operator, operand)
+
+
+def _single_problem(operator: Operator, operand: Operand) -> tuple[str, str] | None:
     if operand is None or isinstance(operand, tuple):
         return "needs one operand", "give a single literal or {attr: NAME}"
     if operator is Operator.PREFIX and isinstance(operand, FilePath | Url):

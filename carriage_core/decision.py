@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from carriage_core.monitor import ToolCall, Verdict
     from carriage_core.runtime import RuntimeState
+    from carriage_core.verdict import ToolCall, Verdict
 
 
 class Settlement(StrEnum):

@@ -20,7 +20,7 @@ from carriage_core.policy import (
     Policy,
     Scope,
 )
-from carriage_core.registry import undefined_attributes
+from carriage_core.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from carriage_core.binding import ToolBinding
@@ -43,6 +43,7 @@ class PolicyReader(ConditionReader):
         by_tool: dict[str, tuple[ToolBinding, ...]] = {}
         for binding in bindings:
             by_tool[binding.tool] = (*by_tool.get(binding.tool, ()), binding)
+        vocabulary = Vocabulary(by_tool)
         found: list[Policy] = []
         lines: dict[object, int] = {}
         # With a binding refused, "no tool is bound" would be said of every rule that it was for.
@@ -66,7 +67,7 @@ class PolicyReader(ConditionReader):
                 )
                 continue
             lines[policy.identity] = entry.line
-            for fault in () if tools_at_fault else undefined_attributes(policy, by_tool):
+            for fault in () if tools_at_fault else vocabulary.faults(policy):
                 place, line = _locate(entry, path, fault)
                 self.faults.append(dataclasses.replace(fault, path=place, line=line))
             found.append(policy)

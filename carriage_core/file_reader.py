@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.errors import Fault
-from carriage_core.registry import near
 from carriage_core.schema import Absent, Sort, Value, normal, parse_time
+from carriage_core.vocabulary import near
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,14 +9,18 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.arguments import argument_digest, plain_arguments
+from carriage_core.arguments import PlainArguments, argument_digest
 from carriage_core.decision import Decision, Settlement
 from carriage_core.errors import CarriageError, EvidenceError, SinkError
 from carriage_core.manifest import EntryKind
-from carriage_core.monitor import Outcome, ToolCall, Verdict, denied, judge
+from carriage_core.monitor import judge
+from carriage_core.policy import Mode
+from carriage_core.ruling import Circumstances
+from carriage_core.verdict import Outcome, ToolCall, Verdict, denied
 
 if TYPE_CHECKING:
     from carriage_core.binding import ToolSpec
+    from carriage_core.counters import Charge
     from carriage_core.registry import PolicyRegistry
     from carriage_core.runtime import Approval, EvidenceRecord, Moment, RuntimeState
     from carriage_core.state import ControlState
@@ -27,39 +31,42 @@ DEFAULT_APPROVAL_LIFE: Final = timedelta(minutes=10)
 class ActionGate:
     """Decides the actions of one runtime."""
 
-    def __init__(self, state: ControlState, runtime: RuntimeState) -> None:
-        """Decide for `runtime` from `state`."""
+    def __init__(self, state: ControlState, runtime: RuntimeState, mode: Mode) -> None:
+        """Decide for `runtime` from `state`; with `Mode.OBSERVE` verdicts are marked and nothing is blocked."""
         self._state = state
         self._runtime = runtime
+        self._mode = mode
 
     def check(self, tool: str, arguments: object, *, call_id: str | None = None, server: str | None = None) -> Verdict:
         """Do as `ControlPlane.check` says."""
-        call = self._call(tool, arguments, call_id, server)
+        proposal = _Proposal.of(tool, arguments, call_id, server)
         with self._state.lock:
-            return self._verdict(call)
+            return self._verdict(proposal)
 
-    @staticmethod
-    def _call(tool: str, arguments: object, call_id: str | None, server: str | None) -> ToolCall:
-        """Take a private copy of the arguments, read once; what cannot be copied is not JSON and is denied as such."""
+    def _verdict(self, proposal: _Proposal) -> Verdict:
+        tool = proposal.call.tool
         try:
-            arguments = plain_arguments(arguments)
-        except Exception:  # noqa: BLE001  # a foreign mapping may do anything; judging this refuses it
-            arguments = object()
-        return ToolCall(tool=tool, arguments=arguments, call_id=call_id or None, server=server)
-
-    def _verdict(self, call: ToolCall) -> Verdict:
-        try:
-            return self._stricter(call, self._state.clock.sample())
+            return self._marked(self._stricter(proposal, self._state.clock.sample()))
         except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies
-            return denied(
-                call.tool,
-                "internal_fault",
-                f"The monitor failed ({type(fault).__name__}); nothing was executed.",
-            )
+            message = f"The monitor failed ({type(fault).__name__}); nothing was executed."
+            return self._marked(denied(tool, "internal_fault", message))
 
-    def _stricter(self, call: ToolCall, moment: Moment) -> Verdict:
+    def _marked(self, verdict: Verdict) -> Verdict:
+        """3.13: in observe mode nothing is blocked and nothing spent; what would have happened is marked."""
+        if self._mode is Mode.ENFORCE:
+            return verdict
+        would = verdict.outcome if verdict.would is None else verdict.would
+        return dataclasses.replace(
+            verdict,
+            outcome=Outcome.ALLOW,
+            code="allowed" if would is Outcome.ALLOW else "observed",
+            one_use=(),
+            would=None if would is Outcome.ALLOW else would,
+        )
+
+    def _stricter(self, proposal: _Proposal, moment: Moment) -> Verdict:
         """Judge against the newest registry and against what the model was shown; the stricter counts (3.9)."""
-        state = self._state
+        state, call = self._state, proposal.call
         if call.tool in state.changed_tools and state.registry.mediates:
             return denied(
                 call.tool,
@@ -69,7 +76,7 @@ class ActionGate:
         if call.call_id is not None and (self._runtime, call.call_id) in state.executed:
             return denied(call.tool, "replayed_call", "A call with this id was already authorised; a call runs once.")
         spec = state.tools.get(call.tool)
-        newest = self._judge(call, state.registry, moment, spec)
+        newest = self._judge(proposal, state.registry, moment, spec)
         placed = state.placed.get(self._runtime)
         if placed is None or not newest.allowed:
             return newest
@@ -82,7 +89,7 @@ class ActionGate:
             return dataclasses.replace(newest, outcome=Outcome.DENY, code="control_changed", message=message)
         if placed.registry is state.registry:
             return newest
-        shown_verdict = self._judge(call, placed.registry, moment, spec)
+        shown_verdict = self._judge(proposal, placed.registry, moment, spec)
         if not shown_verdict.allowed:
             return shown_verdict
         # Both allow: what either of them rests on is spent.
@@ -90,17 +97,13 @@ class ActionGate:
             newest,
             evidence=tuple(dict.fromkeys((*newest.evidence, *shown_verdict.evidence))),
             one_use=tuple(dict.fromkeys((*newest.one_use, *shown_verdict.one_use))),
+            charges=_merged(newest.charges, shown_verdict.charges),
         )
 
-    def _judge(self, call: ToolCall, registry: PolicyRegistry, moment: Moment, spec: ToolSpec | None) -> Verdict:
-        return judge(
-            call,
-            registry=registry,
-            runtime=self._runtime,
-            ledger=self._state.ledger,
-            moment=moment,
-            spec=spec,
-        )
+    def _judge(self, proposal: _Proposal, registry: PolicyRegistry, moment: Moment, spec: ToolSpec | None) -> Verdict:
+        state = self._state
+        held = Circumstances(runtime=self._runtime, moment=moment, ledger=state.ledger, counters=state.counters)
+        return judge(proposal.call, registry=registry, circumstances=held, spec=spec, arguments=proposal.arguments)
 
     def authorize(
         self, tool: str, arguments: object, *, call_id: str | None = None, server: str | None = None
@@ -108,46 +111,55 @@ class ActionGate:
         """Do as `ControlPlane.authorize` says."""
         state = self._state
         with state.lock:
-            call = self._call(tool, arguments, call_id, server)
+            proposal = _Proposal.of(tool, arguments, call_id, server)
             name = f"decision-{state.sequence}"
-            verdict = self._reserved(self._verdict(call), name)
+            verdict = self._reserved(self._verdict(proposal), name)
             placed = state.placed.get(self._runtime)
             decision = Decision(
                 id=name,
                 verdict=verdict,
-                call=call,
-                arguments=call.arguments if isinstance(call.arguments, Mapping) else {},
+                call=proposal.call,
+                arguments=proposal.executed(self._mode),
                 runtime=self._runtime,
                 assembly=None if placed is None else placed.manifest.sequence,
             )
             try:
-                state.append(EntryKind.DECISION, _decision_body(decision))
+                state.append(EntryKind.DECISION, _decision_body(decision, self._mode))
             except Exception as fault:  # noqa: BLE001  # invariant 11: what cannot be recorded is not done
-                state.ledger.release(name)
-                lost = denied(
-                    tool,
-                    "sink_fault",
-                    f"The decision could not be recorded ({type(fault).__name__}); nothing was executed.",
-                )
-                return dataclasses.replace(decision, verdict=lost)
-            if verdict.allowed:
+                self._release(name, verdict)
+                message = f"The decision could not be recorded ({type(fault).__name__}); nothing was executed."
+                lost = self._marked(denied(tool, "sink_fault", message))
+                decision = dataclasses.replace(decision, verdict=lost)
+            if decision.allowed:
                 state.open[name] = decision
-                if call.call_id is not None:
-                    state.executed.add((self._runtime, call.call_id))
+                if call_id:
+                    state.executed.add((self._runtime, call_id))
             return decision
 
     def _reserved(self, verdict: Verdict, decision: str) -> Verdict:
-        """Reserve what an allowed call spends; denied where another call holds it, or the ledger fails."""
+        """Reserve what an allowed call spends; denied where another call holds it, or a ledger fails."""
         if not verdict.allowed:
             return verdict
+        state = self._state
         try:
-            if self._state.ledger.reserve(verdict.one_use, decision):
+            if not state.ledger.reserve(verdict.one_use, decision):
+                code, message = "evidence_taken", "The evidence for this call is already in use by another."
+            elif verdict.charges and not state.counters.reserve(verdict.charges, decision, moment=state.clock.sample()):
+                state.ledger.release(decision)
+                code, message = "counter_full", "The counters of this plane are full; start a new one."
+            else:
                 return verdict
         except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies
+            code = "internal_fault"
             message = f"The evidence could not be reserved ({type(fault).__name__}); nothing was executed."
-            return dataclasses.replace(verdict, outcome=Outcome.DENY, code="internal_fault", message=message)
-        message = "The evidence for this call is already in use by another."
-        return dataclasses.replace(verdict, outcome=Outcome.DENY, code="evidence_taken", message=message)
+        return self._marked(
+            dataclasses.replace(verdict, outcome=Outcome.DENY, code=code, message=message, charges=(), would=None)
+        )
+
+    def _release(self, decision: str, verdict: Verdict) -> None:
+        self._state.ledger.release(decision)
+        if verdict.charges:
+            self._state.counters.release(decision, verdict.charges)
 
     def settle(self, decision: Decision, settlement: Settlement, result: object = None) -> tuple[EvidenceRecord, ...]:
         """Do as `ControlPlane.settle` says."""
@@ -156,7 +168,7 @@ class ActionGate:
             if state.open.pop(decision.id, None) is None:
                 raise CarriageError(f"{decision.id} is not open.", mend="settle each allowed decision once.")
             if settlement is Settlement.NOT_STARTED:
-                state.ledger.release(decision.id)
+                self._release(decision.id, decision.verdict)
                 state.executed.discard((decision.runtime, decision.call.call_id or ""))
             records, refused = self._file_evidence(decision, settlement, result)
             body = {
@@ -216,10 +228,10 @@ class ActionGate:
         life: timedelta = DEFAULT_APPROVAL_LIFE,
     ) -> Approval:
         """Do as `ControlPlane.approve` says."""
-        call = self._call(tool, arguments, call_id, server)
+        proposal = _Proposal.of(tool, arguments, call_id, server)
         state = self._state
         with state.lock:
-            verdict = self._verdict(call)
+            verdict = self._verdict(proposal)
             if verdict.outcome is not Outcome.CONFIRM or verdict.call_digest is None:
                 raise CarriageError(
                     f"this call of {tool!r} does not wait for an approval ({verdict.code}).",
@@ -232,7 +244,43 @@ class ActionGate:
             return state.ledger.approve(verdict.call_digest, by=by, moment=state.clock.sample(), life=life)
 
 
-def _decision_body(decision: Decision) -> dict[str, object]:
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Proposal:
+    """A proposed call, its arguments read once."""
+
+    call: ToolCall
+    arguments: PlainArguments | None
+
+    @classmethod
+    def of(cls, tool: str, arguments: object, call_id: str | None, server: str | None) -> _Proposal:
+        try:
+            plain = PlainArguments.of(arguments)
+        except Exception:  # noqa: BLE001  # a foreign mapping may do anything; judging it again refuses it
+            return cls(ToolCall(tool=tool, arguments=_Unreadable(arguments), call_id=call_id, server=server), None)
+        return cls(ToolCall(tool=tool, arguments=plain.values, call_id=call_id or None, server=server), plain)
+
+    def executed(self, mode: Mode) -> Mapping[str, object]:
+        """What an allowed call runs with: the private copy, or what only observe mode lets through."""
+        if self.arguments is not None:
+            return self.arguments.values
+        given = self.call.arguments.given if isinstance(self.call.arguments, _Unreadable) else None
+        return given if mode is Mode.OBSERVE and isinstance(given, Mapping) else {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """Arguments that are not JSON; no monitor can read them."""
+
+    given: object
+
+
+def _merged(charges: tuple[Charge, ...], others: tuple[Charge, ...]) -> tuple[Charge, ...]:
+    """Charges of both snapshots; a counter that both have is charged once."""
+    known = {charge.account for charge in charges}
+    return (*charges, *(charge for charge in others if charge.account not in known))
+
+
+def _decision_body(decision: Decision, mode: Mode) -> dict[str, object]:
     verdict = decision.verdict
     return {
         "arguments": verdict.argument_digest,
@@ -242,10 +290,22 @@ def _decision_body(decision: Decision) -> dict[str, object]:
         "code": verdict.code,
         "decision": decision.id,
         "evidence": list(verdict.evidence),
+        "mode": mode.value,
+        "observed": verdict.observed,
         "policies": list(verdict.policies),
+        "reasons": [
+            {
+                "effect": reason.effect,
+                "observed": reason.observed,
+                "policy": reason.policy_id,
+                "values": dict(reason.values),
+            }
+            for reason in verdict.reasons
+        ],
         "registry": verdict.registry_digest,
         "tool": decision.call.tool,
         "verdict": verdict.outcome.value,
+        "would": None if verdict.would is None else verdict.would.value,
     }
 
 

@@ -11,7 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from functools import reduce
+from itertools import compress
+from operator import or_
+from typing import TYPE_CHECKING, Final
 
 from carriage_core.condition import All, Compare, Condition, Operator
 from carriage_core.policy import ANY_ACTION
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from carriage_core.policy import EvidenceDeclaration, Policy
+    from carriage_core.runtime import RuntimeState
 
 _OF_THE_CALL = ("object.", "action.")
 """Attributes that are the same for every member of a delegation chain."""
@@ -42,13 +46,6 @@ class _Bucket:
         for literal in literals:
             by_type = self.by_value.setdefault(name, {})
             by_type.setdefault(type(literal), {}).setdefault(literal, []).append(policy)
-
-    def all(self) -> Iterator[Policy]:
-        yield from self.always
-        for by_type in self.by_value.values():
-            for by_literal in by_type.values():
-                for policies in by_literal.values():
-                    yield from policies
 
     def matching(self, attributes: Mapping[str, Value | Absent]) -> Iterator[Policy]:
         yield from self.always
@@ -78,16 +75,30 @@ def _required(where: Condition | None) -> tuple[str, tuple[Value, ...]] | None:
 class PolicyIndex:
     """Mediated policies by what they can match, and evidence declarations by the tool they read."""
 
-    def __init__(self, policies: Iterable[Policy]) -> None:
-        """Index `policies` once; the index never changes."""
+    def __init__(self, policies: tuple[Policy, ...]) -> None:
+        """Index `policies`, given in capsule order, once; the index never changes."""
+        self._policies = policies
         self._buckets: dict[str, dict[str | None, _Bucket]] = {}
         self._declarations: dict[str, dict[str, EvidenceDeclaration]] = {}
-        for policy in policies:
+        kinds: dict[tuple[str, str | None], list[int]] = {}
+        scopes: dict[str, dict[str | None, list[int]]] = {"tenant": {}, "task": {}, "agent": {}}
+        carried: list[int] = []
+        for position, policy in enumerate(policies):
+            for name, positions in scopes.items():
+                positions.setdefault(getattr(policy.scope, name), []).append(position)
             if policy.mediated:
                 for action in policy.actions:
+                    kinds.setdefault((action, policy.object_type), []).append(position)
                     self._buckets.setdefault(action, {}).setdefault(policy.object_type, _Bucket()).add(policy)
+            else:
+                carried.append(position)
             for _, declaration in policy.evidence:
                 self._declarations.setdefault(declaration.from_tool, {})[declaration.digest] = declaration
+        self._kinds = {kind: _mask(positions) for kind, positions in kinds.items()}
+        self._scopes = {
+            name: {value: _mask(positions) for value, positions in found.items()} for name, found in scopes.items()
+        }
+        self._carried = _mask(carried)
 
     @property
     def mediates(self) -> bool:
@@ -98,23 +109,70 @@ class PolicyIndex:
         """List the evidence declarations that read results of `tool`, each once."""
         return tuple(self._declarations.get(tool, {}).values())
 
-    def governing(self, action: str, object_type: str | None) -> Iterable[Policy]:
-        """List the policies that could govern an action on an object type, each once, in no particular order."""
-        return _once(policy for bucket in self._of(action, object_type) for policy in bucket.all())
+    def applicable(self, kinds: Iterable[tuple[str, str | None]] | None, runtime: RuntimeState) -> tuple[Policy, ...]:
+        """List, in capsule order, what is in scope and carried only, or could govern an action of these kinds.
+
+        Args:
+            kinds: Actions with their object types, None where any action is possible.
+            runtime: Who will act.
+        """
+        everything = (1 << len(self._policies)) - 1
+        chosen = everything
+        if kinds is not None:
+            chosen = self._carried
+            for action, object_type in kinds:
+                chosen |= self._governing(action, object_type)
+        agents = runtime.chain or (None,)
+        for name, values in (("tenant", (runtime.tenant,)), ("task", (runtime.task,)), ("agent", agents)):
+            if None not in values:  # 3.2: what the runtime cannot resolve applies
+                masks = self._scopes[name]
+                chosen &= masks.get(None, 0) | reduce(or_, (masks.get(value, 0) for value in values))
+        if chosen == everything:
+            return self._policies
+        bits = f"{chosen:b}"[::-1].encode().translate(_TRUTH)
+        return tuple(compress(self._policies, bits))
+
+    def _governing(self, action: str, object_type: str | None) -> int:
+        found = 0
+        for name in (action, ANY_ACTION):
+            if object_type is None:
+                found |= reduce(or_, (mask for (one, _), mask in self._kinds.items() if one == name), 0)
+            else:
+                found |= self._kinds.get((name, object_type), 0) | self._kinds.get((name, None), 0)
+        return found
 
     def matching(
-        self, action: str, object_type: str | None, attributes: Mapping[str, Value | Absent]
+        self, action: str | None, object_type: str | None, attributes: Mapping[str, Value | Absent]
     ) -> Iterable[Policy]:
-        """List those of `governing` whose required value is not another one than `attributes` holds."""
+        """List the policies that could govern an action, each once, in no particular order.
+
+        Left out are those whose required value is another one than `attributes` holds.
+
+        Args:
+            action: The action, None where it could be any.
+            object_type: The type of its object, None where it could be any.
+            attributes: What is known of it.
+        """
         return _once(policy for bucket in self._of(action, object_type) for policy in bucket.matching(attributes))
 
-    def _of(self, action: str, object_type: str | None) -> Iterator[_Bucket]:
-        for name in (action, ANY_ACTION):
+    def _of(self, action: str | None, object_type: str | None) -> Iterator[_Bucket]:
+        for name in self._buckets if action is None else (action, ANY_ACTION):
             by_type = self._buckets.get(name, {})
             if object_type is None:
                 yield from by_type.values()  # an unknown type could be any
             else:
                 yield from (by_type[kind] for kind in (object_type, None) if kind in by_type)
+
+
+def _mask(positions: list[int]) -> int:
+    """A set of positions as an integer, so that a union over thousands of policies is one operation."""
+    bits = bytearray(positions[-1] // 8 + 1 if positions else 0)
+    for position in positions:
+        bits[position >> 3] |= 1 << (position & 7)
+    return int.from_bytes(bits, "little")
+
+
+_TRUTH: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 def _once(policies: Iterator[Policy]) -> Iterable[Policy]:

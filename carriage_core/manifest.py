@@ -8,14 +8,12 @@ entry is found. Whoever can rewrite the whole file can rewrite the chain: withou
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-import rfc8785
-
+from carriage_core.canonical import digest_of
 from carriage_core.errors import CarriageError
 
 if TYPE_CHECKING:
@@ -67,8 +65,7 @@ class Entry:
 
 
 def _hash(sequence: int, kind: str, body: object, previous: str) -> str:
-    tree = {"body": body, "kind": kind, "previous": previous, "sequence": sequence}
-    return hashlib.sha256(rfc8785.dumps(tree)).hexdigest()  # type: ignore[arg-type]  # a JSON tree by construction
+    return digest_of({"body": body, "kind": kind, "previous": previous, "sequence": sequence})
 
 
 def link(sequence: int, kind: EntryKind, body: Mapping[str, object], previous: str) -> Entry:

@@ -7,181 +7,84 @@ It never looks at what the model says, only at the call that would be executed.
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.applicability import a_star, lookups
-from carriage_core.arguments import BadArgumentsError, argument_digest, checked_arguments
-from carriage_core.binding import Action, ToolBinding, ToolSpec, confusable
-from carriage_core.clause import clause_of, render_clause, render_literal
-from carriage_core.condition import All, Condition, Truth, attributes, evaluate
-from carriage_core.policy import Effect, Policy, digest_of
-from carriage_core.schema import Absent, Value
+from carriage_core.applicability import a_star
+from carriage_core.arguments import BadArgumentsError, PlainArguments
+from carriage_core.binding import confusable
+from carriage_core.canonical import digest_of
+from carriage_core.policy import Effect
+from carriage_core.ruling import reason_of, rule_on, standing
+from carriage_core.verdict import Outcome, ToolCall, Verdict, denied
+from carriage_core.views import views
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable
 
-    from carriage_core.condition import Lookup
+    from carriage_core.binding import Action, ToolBinding, ToolSpec
+    from carriage_core.counters import Charge
     from carriage_core.registry import PolicyRegistry
-    from carriage_core.runtime import EvidenceLedger, EvidenceRecord, Moment, RuntimeState
+    from carriage_core.ruling import Circumstances, Ruling
+    from carriage_core.verdict import Reason
 
-MAX_ASSIGNMENTS: Final = 4_096
-"""Most combinations of evidence records tried for one rule; past it the rule stands."""
-
-
-class Outcome(StrEnum):
-    """What may happen to a call."""
-
-    ALLOW = "allow"
-    CONFIRM = "confirm"
-    DENY = "deny"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
-    """A call as it would be executed: after validation and coercion by the framework."""
-
-    tool: str
-    arguments: object
-    call_id: str | None = None
-    server: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """Why a policy binds a call.
-
-    Attributes:
-        policy_id: The policy.
-        effect: Its effect.
-        clause: Its rule as one line.
-        values: The attributes the rule read, as text, sorted.
-        lift: What would lift it, in one sentence.
-    """
-
-    policy_id: str
-    effect: str
-    clause: str
-    values: tuple[tuple[str, str], ...]
-    lift: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What the monitor says about one call.
-
-    Attributes:
-        outcome: Allow, confirm or deny.
-        code: A stable word: ``allowed``, ``approved``, ``rule``, ``needs_approval``, ``unbound_tool``,
-            ``changed_schema``, ``bad_arguments``, ``control_changed``, ``replayed_call``, ``evidence_taken``,
-            ``sink_fault`` or ``internal_fault``.
-        tool: The tool's name.
-        message: One or two sentences; names no values of secret origin.
-        reasons: The binding policies, strictest first.
-        policies: Id of every policy of A*, bound or lifted.
-        governing: Their digests.
-        evidence: Ids of the records and approvals that lifted rules.
-        one_use: Those among them that executing the call would spend.
-        argument_digest: SHA-256 of the arguments, None where they could not be read.
-        call_digest: What an approval of this very call is bound to; None where none is asked for.
-        registry_digest: The snapshot judged against.
-    """
-
-    outcome: Outcome
-    code: str
-    tool: str
-    message: str
-    reasons: tuple[Reason, ...] = ()
-    policies: tuple[str, ...] = ()
-    governing: frozenset[str] = frozenset()
-    evidence: tuple[str, ...] = ()
-    one_use: tuple[str, ...] = ()
-    argument_digest: str | None = None
-    call_digest: str | None = None
-    registry_digest: str = ""
-
-    @property
-    def allowed(self) -> bool:
-        """Whether the call may run now."""
-        return self.outcome is Outcome.ALLOW
-
-    def explain(self) -> str:
-        """Say which rule, which values, and what would lift it."""
-        if not self.reasons:
-            return self.message
-        reason = self.reasons[0]
-        values = ", ".join(f"{name} = {value}" for name, value in reason.values)
-        more = f" ({len(self.reasons) - 1} more)" if len(self.reasons) > 1 else ""
-        return f"{self.message}{more} Seen: {values or 'nothing'}. {reason.lift}"
+_ORDER: Final = {Effect.DENY: 0, Effect.DEFAULT_DENY: 1, Effect.CONFIRM: 2, Effect.PERMIT: 3}
 
 
 def judge(
     call: ToolCall,
     *,
     registry: PolicyRegistry,
-    runtime: RuntimeState,
-    ledger: EvidenceLedger,
-    moment: Moment,
+    circumstances: Circumstances,
     spec: ToolSpec | None = None,
+    arguments: PlainArguments | None = None,
 ) -> Verdict:
     """Judge a call. Total: whatever goes wrong inside is a deny; interrupts pass through.
 
     Args:
         call: The call as it would be executed.
         registry: The snapshot to judge against.
-        runtime: Who acts.
-        ledger: Read for live evidence and approvals; nothing is taken.
-        moment: The decision's one sample of the clock.
+        circumstances: Who acts, when, and the evidence there is.
         spec: The tool as the framework offers it now, if known.
+        arguments: The call's arguments, where somebody has read them already.
     """
     try:
-        return replace(_judge(call, registry, runtime, ledger, moment, spec), registry_digest=registry.digest)
+        return _judge(call, registry, circumstances, spec, arguments)
     except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies; it never lets a call through
-        return denied(
-            call.tool, "internal_fault", f"The monitor failed ({type(fault).__name__}); nothing was executed."
-        )
-
-
-def denied(tool: str, code: str, message: str) -> Verdict:
-    """Build a denial that no policy's clause explains."""
-    return Verdict(outcome=Outcome.DENY, code=code, tool=tool, message=message)
+        message = f"The monitor failed ({type(fault).__name__}); nothing was executed."
+        return denied(call.tool, "internal_fault", message)
 
 
 def _judge(
     call: ToolCall,
     registry: PolicyRegistry,
-    runtime: RuntimeState,
-    ledger: EvidenceLedger,
-    moment: Moment,
+    held: Circumstances,
     spec: ToolSpec | None,
+    arguments: PlainArguments | None,
 ) -> Verdict:
+    digest: str | None = None
     try:
-        arguments = checked_arguments(call.arguments, None if spec is None else spec.arguments)
+        plain = PlainArguments.of(call.arguments) if arguments is None else arguments
+        digest = plain.digest
+        plain.require(None if spec is None else spec.arguments)
+        if not registry.mediates:
+            return Verdict(
+                outcome=Outcome.ALLOW,
+                code="allowed",
+                tool=call.tool,
+                message="No policy governs actions; the set is carried, not mediated.",
+                argument_digest=digest,
+                registry_digest=registry.digest,
+            )
+        bindings = registry.bindings.get(call.tool, ())
+        problem = _binding_problem(call, bindings, registry, spec)
+        if problem is not None:
+            return replace(problem, argument_digest=digest, registry_digest=registry.digest)
+        actions = [action for binding in bindings for action in binding.actions(plain.values)]
     except BadArgumentsError as bad:
-        return denied(call.tool, "bad_arguments", f"The call cannot be judged: {bad}.")
-    digest = argument_digest(arguments)
-    if not registry.mediates:
-        return Verdict(
-            outcome=Outcome.ALLOW,
-            code="allowed",
-            tool=call.tool,
-            message="No policy governs actions; the set is carried, not mediated.",
-            argument_digest=digest,
-        )
-    bindings = registry.bindings.get(call.tool, ())
-    problem = _binding_problem(call, bindings, registry, spec)
-    if problem is not None:
-        return replace(problem, argument_digest=digest)
-    try:
-        actions = [action for binding in bindings for action in binding.actions(arguments)]
-    except BadArgumentsError as too_many:
-        return replace(
-            denied(call.tool, "bad_arguments", f"The call cannot be judged: {too_many}."),
-            argument_digest=digest,
-        )
-    return _judge_actions(call, actions, registry, runtime, ledger, moment, digest)
+        message = f"The call cannot be judged: {bad}."
+        return denied(call.tool, "bad_arguments", message, digest=digest, registry=registry.digest)
+    return _judge_actions(call, actions, registry, held, digest)
 
 
 def _binding_problem(
@@ -216,51 +119,109 @@ def _binding_problem(
 
 
 def _judge_actions(
+    call: ToolCall, actions: list[Action], registry: PolicyRegistry, held: Circumstances, digest: str
+) -> Verdict:
+    rulings: list[Ruling] = []
+    binding: dict[str, Reason] = {}
+    marked: dict[str, Reason] = {}
+    would = Outcome.ALLOW
+    charges: list[Charge] = []
+    for action in actions:
+        members = views(action, held.runtime, held.moment)
+        governing = a_star(registry, held.runtime, action, held.moment, members)
+        ruled = [rule_on(policy, action, members, held, charges) for policy in governing]
+        rulings += ruled
+        charges += [charge for ruling in ruled for charge in ruling.charges]
+        in_force = [ruling for ruling in ruled if not ruling.observed]
+        bound = standing(in_force)
+        _collect(binding, bound, action)
+        # 3.13: what would happen were nothing only observed.
+        every = bound if len(in_force) == len(ruled) else standing(ruled)
+        if every is not bound:
+            _collect(marked, every, action)
+        would = max(would, _outcome(ruling.policy.effect for ruling in every), key=lambda one: one.strictness)
+    outcome = _outcome(Effect(reason.effect) for reason in binding.values())
+    marks = {key: reason for key, reason in marked.items() if reason.observed}
+    reasons = sorted(
+        (*binding.values(), *marks.values()),
+        key=lambda reason: (reason.observed, _ORDER[Effect(reason.effect)], reason.policy_id),
+    )
+    verdict = _verdict(call, outcome, tuple(reasons), rulings, tuple(charges), registry, digest)
+    if outcome is Outcome.CONFIRM:
+        verdict = _approved(verdict, call, held)
+    if would is not outcome:
+        verdict = replace(verdict, would=would, code="observed" if verdict.code == "allowed" else verdict.code)
+    return verdict
+
+
+def _collect(reasons: dict[str, Reason], bound: Iterable[Ruling], action: Action) -> None:
+    for ruling in bound:
+        if ruling.policy.digest not in reasons:
+            reasons[ruling.policy.digest] = reason_of(ruling, action.secret)
+
+
+def _outcome(effects: Iterable[Effect]) -> Outcome:
+    found = set(effects)
+    if found - {Effect.CONFIRM}:
+        return Outcome.DENY
+    return Outcome.CONFIRM if found else Outcome.ALLOW
+
+
+def _verdict(
     call: ToolCall,
-    actions: list[Action],
+    outcome: Outcome,
+    reasons: tuple[Reason, ...],
+    rulings: list[Ruling],
+    charges: tuple[Charge, ...],
     registry: PolicyRegistry,
-    runtime: RuntimeState,
-    ledger: EvidenceLedger,
-    moment: Moment,
     digest: str,
 ) -> Verdict:
-    governing: dict[str, Policy] = {}
-    reasons: dict[str, Reason] = {}
-    used: dict[str, bool] = {}
-    for action in actions:
-        members = lookups(action, runtime, moment)
-        for policy in a_star(registry, runtime, action, moment, members):
-            governing[policy.digest] = policy
-            records = _lifting(policy, members, runtime, ledger, moment)
-            if records is None:
-                reasons.setdefault(policy.digest, _reason(policy, members[-1]))
-            else:
-                used |= {record.id: record.single_use for record in records}
-    ordered = tuple(sorted(reasons.values(), key=lambda reason: (reason.effect != Effect.DENY, reason.policy_id)))
-    outcome = Outcome.ALLOW
-    if ordered:
-        outcome = Outcome.DENY if ordered[0].effect == Effect.DENY else Outcome.CONFIRM
-    verdict = Verdict(
+    used = {record.id: False for ruling in rulings for record in ruling.records}
+    for ruling in rulings:
+        for record in ruling.records:
+            # 3.13: what is only observed spends nothing.
+            used[record.id] |= record.single_use and not ruling.observed
+    code, message = "allowed", f"No rule binds this call of {call.tool}."
+    if outcome is Outcome.DENY:
+        code, message = "rule", f"Denied by policy {reasons[0].policy_id}: {reasons[0].clause}."
+    elif outcome is Outcome.CONFIRM:
+        code = "needs_approval"
+        message = f"Policy {reasons[0].policy_id} needs an approval of this very call."
+    return Verdict(
         outcome=outcome,
-        code="allowed",
+        code=code,
         tool=call.tool,
-        message=f"No rule binds this call of {call.tool}.",
-        reasons=ordered,
-        policies=tuple(policy.id for policy in governing.values()),
-        governing=frozenset(governing),
+        message=message,
+        reasons=reasons,
+        policies=tuple(dict.fromkeys(ruling.policy.id for ruling in rulings)),
+        governing=frozenset(ruling.policy.digest for ruling in rulings),
         evidence=tuple(used),
         one_use=tuple(record for record, once in used.items() if once),
+        charges=charges,
         argument_digest=digest,
+        registry_digest=registry.digest,
     )
-    if outcome is Outcome.DENY:
-        return replace(verdict, code="rule", message=f"Denied by policy {ordered[0].policy_id}: {ordered[0].clause}.")
-    if outcome is Outcome.ALLOW:
-        return verdict
-    verdict = replace(verdict, call_digest=_call_digest(call, runtime, digest, governing))
-    approval = ledger.approval(verdict.call_digest or "", moment=moment)
+
+
+def _approved(verdict: Verdict, call: ToolCall, held: Circumstances) -> Verdict:
+    """Look for an approval of this very call; the verdict becomes an allowance only with one."""
+    runtime = held.runtime
+    # 3.5: everything an approval is bound to; any change of it refuses the approval.
+    digest = digest_of(
+        {
+            "arguments": verdict.argument_digest,
+            "call_id": call.call_id,
+            "chain": list(runtime.chain),
+            "policies": sorted(verdict.governing),
+            "task": runtime.task,
+            "tenant": runtime.tenant,
+            "tool": [call.server, call.tool],
+        }
+    )
+    verdict = replace(verdict, call_digest=digest)
+    approval = held.ledger.approval(digest, moment=held.moment)
     if approval is None:
-        message = f"Policy {ordered[0].policy_id} needs an approval of this very call."
-        return replace(verdict, code="needs_approval", message=message)
+        return verdict
     return replace(
         verdict,
         outcome=Outcome.ALLOW,
@@ -269,90 +230,3 @@ def _judge_actions(
         evidence=(*verdict.evidence, approval.id),
         one_use=(*verdict.one_use, approval.id),
     )
-
-
-def _call_digest(call: ToolCall, runtime: RuntimeState, digest: str, governing: Mapping[str, Policy]) -> str:
-    """Everything an approval is bound to (DESIGN 3.5); any change of it refuses the approval."""
-    return digest_of(
-        {
-            "arguments": digest,
-            "call_id": call.call_id,
-            "chain": list(runtime.chain),
-            "policies": sorted(governing),
-            "task": runtime.task,
-            "tenant": runtime.tenant,
-            "tool": [call.server, call.tool],
-        }
-    )
-
-
-def _lifting(
-    policy: Policy, members: tuple[Lookup, ...], runtime: RuntimeState, ledger: EvidenceLedger, moment: Moment
-) -> tuple[EvidenceRecord, ...] | None:
-    """Find records under which `unless` is true for every chain member; None where the rule stands."""
-    if policy.unless is None:
-        return None
-    parts = policy.unless.parts if isinstance(policy.unless, All) else (policy.unless,)
-    choices: dict[str, list[EvidenceRecord]] = {}
-    for handle, declaration in policy.evidence:
-        # A part of an `all` that reads one handle must itself be true: it sieves the records one by one.
-        own = [part for part in parts if _handles(part) == {handle}]
-        choices[handle] = [
-            record
-            for record in ledger.live(declaration, runtime=runtime, moment=moment)
-            if all(_true(part, members, {handle: record}) for part in own)
-        ]
-    for assignment in itertools.islice(_assignments(choices), MAX_ASSIGNMENTS):
-        if _true(policy.unless, members, assignment):
-            return tuple(assignment.values())
-    return None
-
-
-def _assignments(choices: Mapping[str, list[EvidenceRecord]]) -> Iterator[dict[str, EvidenceRecord]]:
-    """Yield every choice of one record or none for each handle, fewest records first, so that none is spent idly."""
-    for size in range(len(choices) + 1):
-        for handles in itertools.combinations(choices, size):
-            for records in itertools.product(*(choices[handle] for handle in handles)):
-                yield dict(zip(handles, records, strict=True))
-
-
-def _handles(condition: Condition) -> set[str]:
-    return {name.split(".")[1] for name in attributes(condition) if name.startswith("evidence.")}
-
-
-def _true(condition: Condition, members: tuple[Lookup, ...], records: Mapping[str, EvidenceRecord]) -> bool:
-    return all(evaluate(condition, _with_evidence(lookup, records)) is Truth.TRUE for lookup in members)
-
-
-def _with_evidence(lookup: Lookup, records: Mapping[str, EvidenceRecord]) -> Lookup:
-    def read(name: str) -> Value | Absent:
-        if not name.startswith("evidence."):
-            return lookup(name)
-        _, handle, field = name.split(".")
-        record = records.get(handle)
-        return Absent.UNKNOWN if record is None else record.fields.get(field, Absent.UNKNOWN)
-
-    return read
-
-
-def _reason(policy: Policy, lookup: Lookup) -> Reason:
-    clause = clause_of(policy)
-    read = sorted(
-        name for name in attributes(policy.where) | attributes(policy.unless) if not name.startswith("evidence.")
-    )
-    lift = "Nothing lifts it."
-    if policy.unless is not None:
-        sources = sorted({declaration.from_tool for _, declaration in policy.evidence})
-        lift = "It is lifted once its 'unless' holds"
-        lift += f"; {' and '.join(sources)} provides the evidence." if sources else "."
-    return Reason(
-        policy_id=policy.id,
-        effect=policy.effect.value,
-        clause="" if clause is None else render_clause(clause),
-        values=tuple((name, _shown(lookup(name))) for name in read),
-        lift=lift,
-    )
-
-
-def _shown(value: Value | Absent) -> str:
-    return value.value if isinstance(value, Absent) else render_literal(value)[:120]

@@ -108,11 +108,7 @@ def host_of(raw: str) -> str | Absent:
 
 def _unclear(raw: str) -> bool:
     return (
-        not raw
-        or len(raw) > MAX_TEXT
-        or raw != raw.strip()
-        or hidden_character(raw) is not None
-        or resolves_later(raw)
+        not raw or len(raw) > MAX_TEXT or raw != raw.strip() or hidden_character(raw) is not None or resolves_later(raw)
     )
 
 

@@ -14,16 +14,18 @@ from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 from carriage_core.assembler import Assembler
 from carriage_core.binding import ToolBinding, ToolSpec
 from carriage_core.budget import DEFAULT_CONTROL_BUDGET, DEFAULT_RESERVED_OUTPUT, DEFAULT_WINDOW, Budget
+from carriage_core.canonical import digest_of
 from carriage_core.capsule import Tier
 from carriage_core.errors import ControlNotFoundError, ToolBindingError
 from carriage_core.gate import DEFAULT_APPROVAL_LIFE, ActionGate
-from carriage_core.policy import digest_of
+from carriage_core.policy import Mode
 from carriage_core.policy_file import load_policy_file
-from carriage_core.registry import PolicyRegistry, near
+from carriage_core.registry import PolicyRegistry
 from carriage_core.runtime import Clock, RuntimeState
 from carriage_core.sinks import MemorySink
 from carriage_core.state import ControlState
 from carriage_core.tokens import counted, default_counter
+from carriage_core.vocabulary import near
 
 if TYPE_CHECKING:
     import os
@@ -34,13 +36,13 @@ if TYPE_CHECKING:
     from carriage_core.capsule import ControlCapsule
     from carriage_core.decision import Decision, Settlement
     from carriage_core.manifest import Manifest
-    from carriage_core.monitor import Verdict
     from carriage_core.policy import Issuer, Policy
     from carriage_core.preflight import Assembly
     from carriage_core.registry import Identity
     from carriage_core.runtime import Approval, EvidenceRecord
     from carriage_core.sinks import Sink
     from carriage_core.tokens import TokenCounter
+    from carriage_core.verdict import Verdict
 
 _planes: dict[str, list[weakref.ref[ControlPlane]]] = {}
 """Every live plane by each reference it has had, newest last; several may share one."""
@@ -52,6 +54,7 @@ class PlaneOptions(TypedDict, total=False):
     actor: str | None
     tenant: str | None
     task: str | None
+    mode: Mode | str
     control_budget: int
     window: int
     reserved_output: int
@@ -76,6 +79,7 @@ class ControlPlane:
         actor: str | None = None,
         tenant: str | None = None,
         task: str | None = None,
+        mode: Mode | str = Mode.ENFORCE,
         control_budget: int = DEFAULT_CONTROL_BUDGET,
         window: int = DEFAULT_WINDOW,
         reserved_output: int = DEFAULT_RESERVED_OUTPUT,
@@ -92,6 +96,8 @@ class ControlPlane:
             actor: The agent that acts; None matches every rule for an agent.
             tenant: The tenant it acts for; None matches every tenant's rules.
             task: The task it works on; None matches every task's rules.
+            mode: ``enforce``, or ``observe`` to try policies out: verdicts are computed, recorded and marked, nothing
+                is blocked. Whoever deploys the plane sets it; a single policy's mode is its issuer's (DESIGN 3.13).
             control_budget: Most tokens the capsule may take.
             window: The model's context window, in tokens.
             reserved_output: Tokens kept for the answer.
@@ -113,13 +119,15 @@ class ControlPlane:
             clock=clock or Clock(),
             minimum=Tier(minimum_tier),
         )
-        self._bind_to(state, RuntimeState(tenant=tenant, task=task, chain=() if actor is None else (actor,)))
+        runtime = RuntimeState(tenant=tenant, task=task, chain=() if actor is None else (actor,))
+        self._bind_to(state, runtime, Mode(mode))
 
-    def _bind_to(self, state: ControlState, runtime: RuntimeState) -> None:
+    def _bind_to(self, state: ControlState, runtime: RuntimeState, mode: Mode) -> None:
         self._state = state
         self._runtime = runtime
-        self._assembler = Assembler(state, runtime)
-        self._gate = ActionGate(state, runtime)
+        self._mode = mode
+        self._assembler = Assembler(state, runtime, mode)
+        self._gate = ActionGate(state, runtime, mode)
         self._register()
 
     @classmethod
@@ -137,10 +145,28 @@ class ControlPlane:
         """Make a plane that carries and enforces nothing, asked for by name; for tests and comparisons."""
         return cls(PolicyRegistry.unsafe_empty(bindings), counter=counter)
 
-    def as_actor(self, actor: str) -> Self:
-        """Return a view of the same control state for another agent: own scope, own evidence, own approvals."""
+    def as_actor(self, actor: str, *, mode: Mode | str | None = None) -> Self:
+        """Return a view of the same control state for another agent: own scope, own evidence, own approvals.
+
+        Args:
+            actor: The agent that acts.
+            mode: Its mode; None for this view's.
+        """
+        return self._view((actor,), self._mode if mode is None else Mode(mode))
+
+    def delegate(self, actor: str, *, mode: Mode | str | None = None) -> Self:
+        """Return a view for an agent that this one's agent calls: a rule for any member of the chain applies (3.4).
+
+        Args:
+            actor: The agent that is called.
+            mode: Its own mode; the call is observed only if both are.
+        """
+        observed = self._mode is Mode.OBSERVE and (mode is None or Mode(mode) is Mode.OBSERVE)
+        return self._view((*self._runtime.chain, actor), Mode.OBSERVE if observed else Mode.ENFORCE)
+
+    def _view(self, chain: tuple[str, ...], mode: Mode) -> Self:
         view = self.__class__.__new__(self.__class__)
-        view._bind_to(self._state, dataclasses.replace(self._runtime, chain=(actor,)))  # noqa: SLF001  # its own class
+        view._bind_to(self._state, dataclasses.replace(self._runtime, chain=chain), mode)  # noqa: SLF001  # its own class
         return view
 
     # -- what is in force ------------------------------------------------------------------------
@@ -149,6 +175,11 @@ class ControlPlane:
     def runtime(self) -> RuntimeState:
         """Who this view acts for."""
         return self._runtime
+
+    @property
+    def mode(self) -> Mode:
+        """Whether this view's verdicts are enforced. In observe mode a caller sends the native messages on overload."""
+        return self._mode
 
     @property
     def registry(self) -> PolicyRegistry:
@@ -199,6 +230,7 @@ class ControlPlane:
                     self._state.minimum.value,
                 ],
                 "counter": self._state.counter.name,
+                "mode": self._mode.value,
                 "registry": self._state.registry.operator_digest,
                 "runtime": [self._runtime.tenant, self._runtime.task, list(self._runtime.chain)],
             }

@@ -8,15 +8,13 @@ a verdict depends on.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, override
 
-import rfc8785
-
+from carriage_core.canonical import digest_of
 from carriage_core.condition import (
     Attribute,
     Condition,
@@ -27,7 +25,7 @@ from carriage_core.condition import (
     normalised,
 )
 from carriage_core.errors import PolicyError
-from carriage_core.schema import Absent, FilePath, Sort, Url, canonical_value, hidden_character, normal
+from carriage_core.schema import Absent, FilePath, Sort, Url, Value, canonical_value, hidden_character, normal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -204,9 +202,7 @@ class EvidenceDeclaration:
         """RFC 8785 input that identifies this declaration."""
         return {
             "expires": self.expires_seconds,
-            "fields": [
-                [name, source.origin.value, source.path, source.sort.value] for name, source in self.fields
-            ],
+            "fields": [[name, source.origin.value, source.path, source.sort.value] for name, source in self.fields],
             "from_tool": self.from_tool,
             "key": list(self.key),
             "shared": self.shared,
@@ -241,9 +237,7 @@ class CounterDeclaration:
             raise PolicyError("a counter's window must be positive.", mend="give a duration such as 1d.")
         for name in (*self.key, *(() if self.amount is None else (self.amount,))):
             if not _ATTRIBUTE.fullmatch(name) or not name.startswith(("object.", "action.", "actor.")):
-                raise PolicyError(
-                    f"a counter cannot use {name!r}.", mend="use object.NAME, action.NAME or actor.id."
-                )
+                raise PolicyError(f"a counter cannot use {name!r}.", mend="use object.NAME, action.NAME or actor.id.")
         if self.amount is not None and self.amount.startswith("actor."):
             raise PolicyError("an actor is not an amount.", mend="name a number of the call, or leave amount out.")
         if len(set(self.key)) != len(self.key):
@@ -252,11 +246,6 @@ class CounterDeclaration:
     def canonical(self) -> object:
         """RFC 8785 input that identifies this declaration."""
         return {"amount": self.amount, "key": list(self.key), "window": self.window_seconds}
-
-
-def digest_of(value: object) -> str:
-    """SHA-256 in hex over the RFC 8785 form of `value`."""
-    return hashlib.sha256(rfc8785.dumps(value)).hexdigest()  # type: ignore[arg-type]  # a JSON tree by construction
 
 
 def check_visible(what: str, text: str) -> None:
@@ -336,6 +325,11 @@ class Policy:
         _check_identity(self)
         _check_rule(self)
         set_field(self, "digest", digest_of({"canonical": CANONICAL_FORM, "policy": self.canonical()}))
+
+    @override
+    def __hash__(self) -> int:
+        """By the digest, which says everything; the tree under it would be walked at every lookup."""
+        return hash(self.digest)
 
     @property
     def identity(self) -> tuple[str, str, str | None, str]:
@@ -442,69 +436,79 @@ def _check_default(policy: Policy) -> None:
         )
     if not policy.mediated:
         raise PolicyError(f"a {policy.effect} without a mediated action does nothing.", mend="name the action.")
-    if policy.effect is Effect.PERMIT and policy.evidence:
+    if policy.effect is Effect.PERMIT and (policy.evidence or policy.counters):
         # A permit counts only if `unless` is false, and without a record it is unknown.
         raise PolicyError(
-            "a permit cannot read evidence.", mend="put the evidence into the unless of the rule it would lift."
+            "a permit cannot read evidence or counters.", mend="put them into the unless of the rule it would lift."
         )
 
 
 def _check_conditions(policy: Policy) -> None:
-    declared = policy.declarations
-    counters = dict(policy.counters)
-    for name in counters:
+    for name, _ in policy.counters:
         _word("counter", name)
-    for name in sorted(attributes(policy.where) | attributes(policy.unless)):
-        if not _ATTRIBUTE.fullmatch(name) or (name in RESERVED_WORDS and name != "time"):
-            raise PolicyError(
-                f"{name!r} is not an attribute.",
-                mend="write object.NAME, action.NAME or evidence.HANDLE.FIELD.",
-            )
-        root, *rest = name.split(".")
-        if root == "evidence":
-            handle, *names = rest or [""]
-            if handle not in declared:
-                raise PolicyError(
-                    f"{name!r} names evidence that the policy does not declare.",
-                    mend=f"declare it under evidence, or use one of {sorted(declared) or 'none'}.",
-                )
-            if len(names) != 1 or names[0] not in dict(declared[handle].fields):
-                raise PolicyError(
-                    f"{name!r} is not a field of evidence {handle!r}.",
-                    mend=f"use one of {[field_name for field_name, _ in declared[handle].fields]}.",
-                )
-        if root == "counter" and (len(rest) != 1 or rest[0] not in counters):
-            raise PolicyError(
-                f"{name!r} names a counter that the policy does not declare.",
-                mend=f"declare it under counters, or use one of {sorted(counters) or 'none'}.",
-            )
-    read = attributes(policy.where) | attributes(policy.unless)
-    for name in counters:
-        if f"counter.{name}" not in read:
-            raise PolicyError(f"counter {name!r} is declared and never read.", mend="use it in unless, or remove it.")
-    if any(name.startswith("evidence.") for name in attributes(policy.where)):
-        raise PolicyError("where says when a rule applies and cannot read evidence.", mend="move it to unless.")
-    used = {name.split(".")[1] for name in attributes(policy.unless) if name.startswith("evidence.")}
-    for handle in declared:
+    when, lift = attributes(policy.where), attributes(policy.unless)
+    for name in sorted(when | lift):
+        _check_attribute(policy, name)
+    if any(name.startswith(("evidence.", "counter.")) for name in when):
+        raise PolicyError(
+            "where says when a rule applies and cannot read evidence or counters.", mend="move it to unless."
+        )
+    used = {name.split(".")[1] for name in lift if name.startswith("evidence.")}
+    for handle in policy.declarations:
         if handle not in used:
             raise PolicyError(
                 f"evidence {handle!r} is declared and never read.", mend="use it in unless, or remove it."
             )
+    for name, _ in policy.counters:
+        if f"counter.{name}" not in lift:
+            raise PolicyError(f"counter {name!r} is declared and never read.", mend="use it in unless, or remove it.")
     for literal in (*constants(policy.where), *constants(policy.unless)):
-        if isinstance(literal, str):
-            # Read as prose: percent signs and variables are legal in a literal, they only make an *argument* unknown.
-            if hidden_character(literal) is not None or normal(literal, Sort.TEXT) != literal:
-                raise PolicyError(
-                    f"the literal {literal!r} is not in normal form.",
-                    mend="write it in NFC, without invisible characters.",
-                )
-        elif isinstance(literal, FilePath | Url):
-            if type(literal).of(literal.text) != literal:
-                raise PolicyError(
-                    f"the literal {literal.text!r} is not in normal form.", mend="build it with its `of` method."
-                )
-        elif isinstance(literal, datetime) and literal.tzinfo is None:
-            raise PolicyError("a time literal has no zone.", mend="write it as 2026-12-01T16:00:00Z.")
+        _check_literal(literal)
     for comparison in (*comparisons(policy.where), *comparisons(policy.unless)):
         if isinstance(comparison.operand, Attribute) and comparison.operand.name == comparison.attribute:
             raise PolicyError(f"{comparison.attribute} is compared with itself.", mend="name the other attribute.")
+
+
+def _check_attribute(policy: Policy, name: str) -> None:
+    if not _ATTRIBUTE.fullmatch(name) or (name in RESERVED_WORDS and name != "time"):
+        raise PolicyError(
+            f"{name!r} is not an attribute.",
+            mend="write object.NAME, action.NAME or evidence.HANDLE.FIELD.",
+        )
+    declared = policy.declarations
+    counters = dict(policy.counters)
+    root, *rest = name.split(".")
+    if root == "evidence":
+        handle, *names = rest or [""]
+        if handle not in declared:
+            raise PolicyError(
+                f"{name!r} names evidence that the policy does not declare.",
+                mend=f"declare it under evidence, or use one of {sorted(declared) or 'none'}.",
+            )
+        if len(names) != 1 or names[0] not in dict(declared[handle].fields):
+            raise PolicyError(
+                f"{name!r} is not a field of evidence {handle!r}.",
+                mend=f"use one of {[field_name for field_name, _ in declared[handle].fields]}.",
+            )
+    if root == "counter" and (len(rest) != 1 or rest[0] not in counters):
+        raise PolicyError(
+            f"{name!r} names a counter that the policy does not declare.",
+            mend=f"declare it under counters, or use one of {sorted(counters) or 'none'}.",
+        )
+
+
+def _check_literal(literal: Value) -> None:
+    if isinstance(literal, str):
+        # Read as prose: percent signs and variables are legal in a literal, they only make an *argument* unknown.
+        if hidden_character(literal) is not None or normal(literal, Sort.TEXT) != literal:
+            raise PolicyError(
+                f"the literal {literal!r} is not in normal form.",
+                mend="write it in NFC, without invisible characters.",
+            )
+    elif isinstance(literal, FilePath | Url):
+        if type(literal).of(literal.text) != literal:
+            raise PolicyError(
+                f"the literal {literal.text!r} is not in normal form.", mend="build it with its `of` method."
+            )
+    elif isinstance(literal, datetime) and literal.tzinfo is None:
+        raise PolicyError("a time literal has no zone.", mend="write it as 2026-12-01T16:00:00Z.")

@@ -6,31 +6,25 @@ A snapshot is never changed; `admit` and `withdraw` return the next one.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.binding import ToolBinding, confusable
-from carriage_core.condition import attributes
-from carriage_core.errors import EmptyRegistryError, Fault, PolicyError, ProvenanceError, ToolBindingError
+from carriage_core.canonical import digest_of
+from carriage_core.errors import EmptyRegistryError, PolicyError, ProvenanceError, ToolBindingError
 from carriage_core.index import PolicyIndex
-from carriage_core.policy import ANY_ACTION, RESPOND, Policy, digest_of
+from carriage_core.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from carriage_core.policy import Issuer
+    from carriage_core.policy import Issuer, Policy
 
 MAX_POLICIES: Final = 100_000
 """Most policies in one registry (DESIGN 3.14)."""
 
 type Identity = tuple[str, str, str | None, str]
-
-ALWAYS_DEFINED: Final = frozenset(
-    {"action.name", "action.tool", "action.external", "object.type", "actor.id", "tenant", "task", "time"}
-)
-"""Attributes every call has, whatever its binding."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +82,9 @@ class PolicyRegistry:
             raise PolicyError(f"a registry holds at most {MAX_POLICIES} policies.", mend="split it by tenant or agent.")
         by_tool = _by_tool(bindings)
         newest = _newest(policies, versions)
+        vocabulary = Vocabulary(by_tool)
         for policy in newest:
-            for fault in undefined_attributes(policy, by_tool):
+            for fault in vocabulary.faults(policy):
                 raise PolicyError(f"policy {policy.id}: {fault.path}: {fault.message}.", mend=fault.mend)
         ordered = tuple(sorted(newest, key=lambda policy: policy.order))
         seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in ordered}
@@ -202,98 +197,3 @@ def _newest(policies: tuple[Policy, ...], versions: Mapping[Identity, tuple[int,
         if other is None or policy.version > other.version:
             newest[policy.identity] = policy
     return tuple(newest.values())
-
-
-def undefined_attributes(policy: Policy, bindings: Mapping[str, tuple[ToolBinding, ...]]) -> tuple[Fault, ...]:
-    """Find what a policy names and no binding provides: it would never match, and enforce less than it says.
-
-    Returns:
-        Faults whose `path` is relative to the policy (``action``, ``object``, ``unless`` ...); empty if sound.
-    """
-    if not policy.mediated:
-        return ()
-    every = [binding for group in bindings.values() for binding in group if binding.action is not None]
-    wild = policy.actions == (ANY_ACTION,)
-    governed = [binding for binding in every if wild or binding.action in policy.actions]
-    # One kind of fault at a time: with the action misspelt, the attributes mean nothing yet.
-    for faults in (_action_faults(policy, every), _type_faults(policy, governed)):
-        if faults:
-            return tuple(faults)
-    evidence = (
-        fault
-        for handle, declaration in policy.evidence
-        for fault in _evidence_faults(handle, declaration.from_tool, policy, bindings)
-    )
-    return (*_name_faults(policy, governed), *evidence)
-
-
-def _action_faults(policy: Policy, every: list[ToolBinding]) -> list[Fault]:
-    known = {binding.action for binding in every if binding.action is not None}
-    return [
-        Fault(
-            path="action", message=f"no tool is bound to the action {action!r}", mend=near(action, known), word=action
-        )
-        for action in policy.actions
-        if action not in {*known, ANY_ACTION, RESPOND}
-    ]
-
-
-def _type_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
-    known = {binding.object_type for binding in governed}
-    if policy.object_type is None or policy.object_type in known or None in known:
-        return []
-    message = f"no tool bound to {' or '.join(policy.actions)} acts on a {policy.object_type!r}"
-    types = {kind for kind in known if kind is not None}
-    return [Fault(path="object.type", message=message, mend=near(policy.object_type, types), word=policy.object_type)]
-
-
-def _name_faults(policy: Policy, governed: list[ToolBinding]) -> list[Fault]:
-    defined = set(ALWAYS_DEFINED)
-    for binding in governed:
-        if policy.object_type in {None, binding.object_type} or binding.object_type is None:
-            defined |= {f"object.{name}" for name, _ in binding.object_attributes}
-            defined |= {f"action.{name}" for name, _ in binding.action_attributes}
-    return [
-        Fault(path=place, message=f"the attribute {name!r} is not defined", mend=near(name, defined), word=name)
-        for place, condition in (("where", policy.where), ("unless", policy.unless))
-        for name in sorted(attributes(condition))
-        if not name.startswith("evidence.") and name not in defined
-    ]
-
-
-def _evidence_faults(
-    handle: str, tool: str, policy: Policy, bindings: Mapping[str, tuple[ToolBinding, ...]]
-) -> Iterable[Fault]:
-    path = f"evidence.{handle}"
-    bound = bindings.get(tool, ())
-    if not bound:
-        yield Fault(
-            path=f"{path}.from_tool",
-            message=f"the tool {tool!r} is not bound",
-            mend=near(tool, set(bindings)),
-        )
-        return
-    if not any(binding.trusted_evidence for binding in bound):
-        yield Fault(
-            path=f"{path}.from_tool",
-            message=f"the tool {tool!r} is not declared trusted_evidence",
-            mend=f"add trusted_evidence: true to tools.{tool} if its structured result can be trusted",
-        )
-    known = frozenset[str]().union(*(binding.known_arguments for binding in bound))
-    for name, source in policy.declarations[handle].fields:
-        if source.origin == "argument" and source.path.split(".")[0] not in known:
-            yield Fault(
-                path=f"{path}.fields.{name}",
-                message=f"the tool {tool!r} has no argument {source.path!r}",
-                mend=near(source.path, known) + f" or list it under tools.{tool}.arguments",
-                word=source.path,
-            )
-
-
-def near(word: str, known: Iterable[str]) -> str:
-    """Phrase the mend for an unknown word: the closest known one, else all of them."""
-    known = sorted(map(str, known))
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    return f"use one of: {', '.join(known[:12])}" if known else "there is none yet: bind a tool under tools"

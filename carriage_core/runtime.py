@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.errors import EvidenceError
-from carriage_core.policy import EvidenceDeclaration, FieldOrigin
+from carriage_core.policy import EvidenceDeclaration, FieldOrigin, FieldSource
 from carriage_core.schema import Absent, Value, canonical_value, normal
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class EvidenceLedger:
         fields: dict[str, Value | Absent] = {}
         for name, source in declaration.fields:
             origin = arguments if source.origin is FieldOrigin.ARGUMENT else result
-            fields[name] = _at(origin, source.path)
+            fields[name] = _at(origin, source)
         key = self._key(declaration, fields, runtime)
         with self._lock:
             filed = self._records.setdefault(declaration.digest, {})
@@ -170,9 +170,7 @@ class EvidenceLedger:
     ) -> None:
         """Remove the record of a key, because its tool has just failed and the old answer no longer counts."""
         fields = {
-            name: _at(arguments, source.path)
-            for name, source in declaration.fields
-            if source.origin is FieldOrigin.ARGUMENT
+            name: _at(arguments, source) for name, source in declaration.fields if source.origin is FieldOrigin.ARGUMENT
         }
         with self._lock:
             self._records.get(declaration.digest, {}).pop(self._key(declaration, fields, runtime), None)
@@ -180,7 +178,11 @@ class EvidenceLedger:
     def live(
         self, declaration: EvidenceDeclaration, *, runtime: RuntimeState, moment: Moment
     ) -> tuple[EvidenceRecord, ...]:
-        """List the records a decision may use: live, unspent, and of the same tenant, task and chain."""
+        """List the records a decision may use: live, unspent, of the same tenant and task.
+
+        And of the same chain, unless the declaration is shared (DESIGN 3.4: evidence crosses only where declared).
+        """
+        holder = _holder(declaration, runtime)
         with self._lock:
             filed = self._records.get(declaration.digest)
             if not filed:
@@ -188,7 +190,9 @@ class EvidenceLedger:
             return tuple(
                 record
                 for record in filed.values()
-                if record.runtime == runtime and record.id not in self._taken and record.live(moment)
+                if _holder(declaration, record.runtime) == holder
+                and record.id not in self._taken
+                and record.live(moment)
             )
 
     def approve(self, call_digest: str, *, by: str, moment: Moment, life: timedelta) -> Approval:
@@ -230,7 +234,7 @@ class EvidenceLedger:
     ) -> tuple[object, ...]:
         values = (fields.get(name, Absent.MISSING) for name in declaration.key)
         return (
-            runtime,
+            _holder(declaration, runtime),
             *(
                 value if isinstance(value, Absent) else (type(value).__name__, str(canonical_value(value)))
                 for value in values
@@ -238,9 +242,14 @@ class EvidenceLedger:
         )
 
 
-def _at(value: object, path: str) -> Value | Absent:
-    for step in path.split("."):
+def _holder(declaration: EvidenceDeclaration, runtime: RuntimeState) -> RuntimeState:
+    """Whom a record is filed for: an agent in its place of the chain, or everybody of a tenant and task."""
+    return RuntimeState(tenant=runtime.tenant, task=runtime.task) if declaration.shared else runtime
+
+
+def _at(value: object, source: FieldSource) -> Value | Absent:
+    for step in source.path.split("."):
         if not isinstance(value, Mapping) or step not in value:
             return Absent.MISSING
         value = value[step]
-    return normal(value)
+    return normal(value, source.sort)

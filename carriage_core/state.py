@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carriage_core.counters import CounterLedger
 from carriage_core.errors import SinkError
 from carriage_core.manifest import GENESIS, EntryKind, link
 from carriage_core.runtime import EvidenceLedger
@@ -57,6 +58,7 @@ class ControlState:
         self.clock = clock
         self.minimum = minimum
         self.ledger = EvidenceLedger()
+        self.counters = CounterLedger()
         self.capsules: OrderedDict[tuple[object, ...], ControlCapsule] = OrderedDict()
         self.logged_capsules: dict[tuple[str, Tier], int] = {}
         self.tools: dict[str, ToolSpec] = {}

@@ -5,8 +5,11 @@ evaluates or judges. Every policy is looked at for every action, every assignmen
 fractions, and the third truth value is None.
 """
 
+import ipaddress
 import itertools
 import math
+import posixpath
+import string
 import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,8 +20,9 @@ from typing import Any
 
 from carriage_core.binding import AttributeSource, ToolBinding
 from carriage_core.condition import All, AnyOf, Attribute, Compare, Condition, Not
-from carriage_core.policy import EvidenceDeclaration, Policy
+from carriage_core.policy import EvidenceDeclaration, FieldSource, Policy
 from carriage_core.runtime import RuntimeState
+from carriage_core.schema import FilePath, Url
 
 MISSING = ("missing",)
 UNKNOWN = ("unknown",)
@@ -32,19 +36,17 @@ def hidden(character: str) -> bool:
     return character in ignorable or unicodedata.category(character) in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
-def plain(raw: object, sort: str = "any") -> Plain:  # noqa: PLR0911  # one return a kind of value
+# How many decimals a number of a sort may have; None for any.
+DECIMALS: dict[str, int | None] = {"any": None, "number": None, "integer": 0, "money": 2}
+
+
+def plain(raw: object, sort: str = "any") -> Plain:
     """Bring a raw argument into a tagged plain value, or UNKNOWN."""
     if isinstance(raw, bool):
         return ("bool", raw) if sort in {"any", "bool"} else UNKNOWN
     if isinstance(raw, int | float):
-        if sort not in {"any", "number"} or (isinstance(raw, float) and not math.isfinite(raw)):
-            return UNKNOWN
-        if isinstance(raw, int) and abs(raw) >= 10**64:
-            return UNKNOWN
-        if raw and not 1e-64 <= abs(raw) < 1e65:
-            return UNKNOWN
-        return ("number", Fraction(repr(raw)))
-    if not isinstance(raw, str) or sort in {"number", "bool"} or len(raw) > 4096:
+        return number(raw, sort)
+    if not isinstance(raw, str) or sort in {*DECIMALS, "bool"} - {"any"} or len(raw) > 4096:
         return UNKNOWN
     if sort == "time":
         return instant(raw)
@@ -53,7 +55,102 @@ def plain(raw: object, sort: str = "any") -> Plain:  # noqa: PLR0911  # one retu
         return UNKNOWN
     if sort != "text" and (_percent(raw) or _variable(raw)):
         return UNKNOWN
-    return ("text", unicodedata.normalize("NFC", raw))
+    readers = {"path": path, "url": url, "host": host, "caseless": caseless}
+    return readers[sort](raw) if sort in readers else ("text", unicodedata.normalize("NFC", raw))
+
+
+def number(raw: float, sort: str) -> Plain:
+    if sort not in DECIMALS or (isinstance(raw, float) and not math.isfinite(raw)):
+        return UNKNOWN
+    if isinstance(raw, int) and abs(raw) >= 10**64:
+        return UNKNOWN
+    if raw and not 1e-64 <= abs(raw) < 1e65:
+        return UNKNOWN
+    exact, decimals = Fraction(repr(raw)), DECIMALS[sort]
+    whole = decimals is None or (exact * 10**decimals).denominator == 1
+    return ("number", exact) if whole else UNKNOWN
+
+
+def caseless(raw: str) -> Plain:
+    """Fold case the way Unicode compares without case: decomposed, folded, composed (3.13, D145)."""
+    return ("text", unicodedata.normalize("NFC", unicodedata.normalize("NFD", raw).casefold()))
+
+
+def path(raw: str) -> Plain:
+    """Read an absolute path; what a shell or a library would expand, join or decode is unknown."""
+    if not raw.startswith("/") or raw.strip() != raw or "://" in raw or set(raw) & set("\\*?["):
+        return UNKNOWN
+    # One slash at the start: to the standard library two are another root.
+    text = posixpath.normpath("/" + unicodedata.normalize("NFC", raw).lstrip("/"))
+    return ("path", text) if len(text) <= 4096 else UNKNOWN
+
+
+def url(raw: str) -> Plain:
+    """Read an absolute URL by cutting pieces off both ends."""
+    scheme, separator, rest = raw.partition("://")
+    letters, digits = string.ascii_letters, string.digits
+    if not separator or len(raw) > 4096 or set(raw) & set("%\\ ") or raw.strip() != raw:
+        return UNKNOWN
+    if scheme[:1] not in letters or not scheme or not set(scheme) <= set(letters + digits + "+.-"):
+        return UNKNOWN
+    rest, _, _ = rest.partition("#")
+    rest, question, query = rest.partition("?")
+    authority, slash, below = rest.partition("/")
+    name, colon, port = authority, "", ""
+    if ":" in authority.rpartition("]")[2]:
+        name, colon, port = authority.rpartition(":")
+    standard = {"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21"}.get(scheme.lower())
+    known = domain(name)
+    if known is None or (colon and not (0 < len(port) <= 5 and set(port) <= set(digits) and 0 < int(port) < 65536)):
+        return UNKNOWN
+    shown = f":{int(port)}" if colon and str(int(port)) != standard else ""
+    kept = posixpath.normpath("/" + below.lstrip("/")) if slash else "/"
+    folder = kept != "/" and below.rpartition("/")[2] in {"", ".", ".."}
+    text = f"{scheme.lower()}://{known}{shown}{kept}{'/' if folder else ''}{question}{query}"
+    return ("url", unicodedata.normalize("NFC", text))
+
+
+def domain(name: str) -> str | None:
+    """Read the name of a host: words of ASCII with dots between, or an address spelled the one plain way."""
+    inner = name.removeprefix("[").removesuffix("]")
+    if name == f"[{inner}]":
+        address = set(inner) <= set(string.hexdigits + ":.")
+        try:
+            return f"[{ipaddress.IPv6Address(inner)}]" if address else None
+        except ValueError:
+            return None
+    name = name.removesuffix(".")
+    ends = set(string.ascii_letters + string.digits)
+    for word in name.split("."):
+        if not word or not set(word) <= ends | set("_-") or not {word[0], word[-1]} <= ends:
+            return None
+    name = name.lower()
+    last = name.split(".")[-1]
+    if not set(last) <= set(string.digits) and not (last[:2] == "0x" and set(last[2:]) <= set(string.hexdigits)):
+        return name
+    numbers = name.split(".")
+    plainly = all(set(part) <= set(string.digits) and str(int(part)) == part and int(part) < 256 for part in numbers)
+    return name if len(numbers) == 4 and plainly else None
+
+
+def host(raw: str) -> Plain:
+    """Read the host of a URL, or a bare name."""
+    if "://" not in raw and set(raw) & set("/?#@"):
+        return UNKNOWN
+    whole = url(raw if "://" in raw else f"https://{raw}/")
+    if whole is UNKNOWN:
+        return UNKNOWN
+    authority = whole[1].split("/")[2]
+    return ("text", authority.rpartition(":")[0] if ":" in authority.rpartition("]")[2] else authority)
+
+
+def covers(base: Plain, other: Plain) -> bool:
+    """Whether a path or URL lies at or below another one, segment by segment; nothing is below a query."""
+    if base == other or "?" in base[1]:
+        return bool(base == other)
+    above = base[1].rstrip("/").split("/")
+    below = other[1].partition("?")[0].split("/")
+    return bool(below[: len(above)] == above)
 
 
 def _percent(raw: str) -> bool:
@@ -85,6 +182,8 @@ def literal(value: object) -> Plain:
         return ("number", Fraction(value))
     if isinstance(value, datetime):
         return ("time", value.astimezone(UTC))
+    if isinstance(value, FilePath | Url):
+        return ("path" if isinstance(value, FilePath) else "url", value.text)
     return ("text", value)
 
 
@@ -131,6 +230,8 @@ def compares(comparison: Compare, values: Mapping[str, Plain]) -> Truth:  # noqa
         right = values.get(comparison.operand.name, MISSING)
     else:
         right = literal(comparison.operand)
+    if left[0] in {"path", "url"} and right[0] == "text" and operator in {"suffix", "contains", "glob"}:
+        left = ("text", left[1])  # a pattern speaks of the whole text
     if left[0] != right[0]:
         return None
     match operator:
@@ -141,6 +242,8 @@ def compares(comparison: Compare, values: Mapping[str, Plain]) -> Truth:  # noqa
         case "lt" | "le" | "gt" | "ge" if left[0] in {"number", "time"}:
             a, b = left[1], right[1]
             return bool({"lt": a < b, "le": a <= b, "gt": a > b, "ge": a >= b}[operator])
+        case "prefix" if left[0] in {"path", "url"}:
+            return covers(right, left)
         case "prefix" | "suffix" | "contains" | "glob" if left[0] == "text":
             text, other = left[1], right[1]
             return bool(
@@ -308,12 +411,12 @@ class Seen:
     at: datetime
 
 
-def at(value: object, path: str) -> Plain:
-    for step in path.split("."):
+def at(value: object, source: FieldSource) -> Plain:
+    for step in source.path.split("."):
         if not isinstance(value, Mapping) or step not in value:
             return MISSING
         value = value[step]
-    return plain(value)
+    return plain(value, source.sort.value)
 
 
 def live(
@@ -322,10 +425,13 @@ def live(
     """The records of a declaration that count for a runtime; `now` is None where time is unknown."""
     latest: dict[tuple[Plain, ...], tuple[datetime, dict[str, Plain]]] = {}
     for event in events:
-        if event.tool != declaration.from_tool or event.runtime != runtime:
+        mine = event.runtime == runtime
+        if declaration.shared:
+            mine = (event.runtime.tenant, event.runtime.task) == (runtime.tenant, runtime.task)
+        if event.tool != declaration.from_tool or not mine:
             continue
         fields = {
-            name: at(event.arguments if source.origin.value == "argument" else event.result, source.path)
+            name: at(event.arguments if source.origin.value == "argument" else event.result, source)
             for name, source in declaration.fields
         }
         key = tuple(fields[name] for name in declaration.key)
@@ -388,10 +494,38 @@ def verdict(
     mine = [binding for binding in bindings if binding.tool == tool]
     if not mine or any(binding.server is not None or binding.schema_digest is not None for binding in mine):
         return "deny"  # calls here come from no server and with no schema
-    effects = {
-        policy.effect.value
-        for action in every_action(mine, tool, arguments)
-        for policy in policies
-        if governs(policy, action, runtime, now) and not lifted(policy, action, runtime, now, events)
-    }
-    return "deny" if "deny" in effects else "confirm" if "confirm" in effects else "allow"
+    worst = "allow"
+    for action in every_action(mine, tool, arguments):
+        bound = [
+            policy for policy in policies if policy.mode.value == "enforce" and governs(policy, action, runtime, now)
+        ]
+        held = [policy for policy in bound if not lifted(policy, action, runtime, now, events)]
+        for policy in held:
+            said = {"deny": "deny", "confirm": "confirm", "permit": "allow", "deny-by-default": "deny"}[
+                policy.effect.value
+            ]
+            if policy.effect.value == "deny-by-default" and any(
+                RANKS.index(other.issuer.kind.value) <= RANKS.index(policy.issuer.kind.value)
+                and speaks(other, action, runtime, now)
+                for other in bound
+                if other.effect.value == "permit" or (other.effect.value == "confirm" and other in held)
+            ):
+                said = "allow"
+            worst = max(worst, said, key=("allow", "confirm", "deny").index)
+    return worst
+
+
+RANKS = ("organization", "developer", "user")
+
+
+def speaks(policy: Policy, action: Mapping[str, Plain], runtime: RuntimeState, now: datetime | None) -> bool:
+    """Whether a permit or confirm surely applies: `where` true, and for a permit `unless` false, for every member."""
+    members = for_members(action, runtime, now)
+    kind = action.get("object.type")
+    if policy.object_type is not None and (kind is None or kind[1] != policy.object_type):
+        return False
+    if any(policy.where is not None and holds(policy.where, member) is not True for member in members):
+        return False
+    if policy.effect.value == "confirm":
+        return True
+    return now is not None and all(policy.unless is None or holds(policy.unless, member) is False for member in members)

@@ -3,7 +3,22 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from carriage_core import Assembly, Clock, ControlPlane, Settlement, Utf8UpperBound, parse_policy_text
+from carriage_core import (
+    Assembly,
+    Clock,
+    ControlPlane,
+    PolicyRegistry,
+    RuntimeState,
+    Settlement,
+    ToolCall,
+    Utf8UpperBound,
+    Verdict,
+    monitor,
+    parse_policy_text,
+)
+from carriage_core.counters import CounterLedger
+from carriage_core.ruling import Circumstances
+from carriage_core.runtime import EvidenceLedger, Moment
 
 RELEASE_POLICY = """\
 carriage: 1
@@ -55,6 +70,14 @@ DELETE = {"artifact_id": "a1", "repo": "acme/api"}
 VERIFY = {"artifact_id": "a1"}
 SUCCESS = {"status": "succeeded"}
 START = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def judge(
+    call: ToolCall, *, registry: PolicyRegistry, runtime: RuntimeState, ledger: EvidenceLedger, moment: Moment
+) -> Verdict:
+    """Ask the monitor itself, with counters at zero."""
+    held = Circumstances(runtime=runtime, moment=moment, ledger=ledger, counters=CounterLedger())
+    return monitor.judge(call, registry=registry, circumstances=held)
 
 
 class Hands:

@@ -22,6 +22,7 @@ from carriage_core import (
     FieldSource,
     Issuer,
     IssuerKind,
+    Mode,
     Policy,
     PolicyRegistry,
     RuntimeState,
@@ -270,7 +271,9 @@ DECLARATIONS = tuple(
         ),
         expires_seconds=life,
         single_use=once,
+        shared=shared,
     )
+    for shared in (False, True)
     for tool, path in zip(WITNESSES, ("status", "report.state"), strict=True)
     for life in (None, 3600)
     for once in (False, True)
@@ -298,13 +301,20 @@ SCOPES = (
 BOUNDS = (None, None, None, None, None, NOW, NOW - timedelta(hours=1), NOW + timedelta(hours=1))
 
 
+_EFFECTS = (Effect.DENY, Effect.CONFIRM, Effect.DENY, Effect.PERMIT, Effect.DEFAULT_DENY, Effect.PERMIT)
+
+
 def policy(draw: st.DrawFn, bound: tuple[ToolBinding, ...], identifier: str) -> Policy:
     """Draw one policy that goes with the bindings, mediated or only carried."""
     issuer = pick(draw, ISSUERS)
+    kind = draw(_upto(9))
+    lower = issuer.kind is IssuerKind.USER or kind == 9
+    effect = pick(draw, _EFFECTS[:2] if lower else _EFFECTS)
     common: dict[str, Any] = {
         "id": identifier,
         "issuer": issuer,
-        "effect": pick(draw, tuple(Effect)),
+        "effect": effect,
+        "mode": Mode.OBSERVE if chance(draw, 8) else Mode.ENFORCE,
         "text": draw(sentences(lines=issuer.kind is not IssuerKind.USER)),
         "version": pick(draw, (1, 1, 7)),
         "scope": pick(draw, SCOPES),
@@ -312,7 +322,6 @@ def policy(draw: st.DrawFn, bound: tuple[ToolBinding, ...], identifier: str) -> 
         "valid_from": pick(draw, BOUNDS),
         "valid_until": pick(draw, BOUNDS),
     }
-    kind = draw(_upto(9))
     if kind == 9:
         return Policy(**common, actions=pick(draw, ((), ("respond",))))
     known = sorted({binding.action for binding in bound if binding.action is not None})
@@ -327,7 +336,7 @@ def policy(draw: st.DrawFn, bound: tuple[ToolBinding, ...], identifier: str) -> 
     lift = draw(_upto(5))
     if lift == 1:
         unless = condition(draw, names)
-    elif lift > 1:
+    elif lift > 1 and effect is not Effect.PERMIT:
         handles = ("proof", "ownership")[: 1 + (lift == 5)]
         evidence = [(handle, pick(draw, DECLARATIONS)) for handle in handles]
         parts: list[Condition] = [Compare(f"evidence.{handle}.status", Operator.EQ, "succeeded") for handle in handles]

@@ -23,8 +23,8 @@ from carriage_core import (
     parse_capsule,
     render,
 )
-from carriage_core.monitor import judge
 from carriage_core.runtime import EvidenceLedger, Moment
+from integration_tests.core.samples import judge
 from integration_tests.core.strategies import (
     NOW,
     ORGANIZATION,

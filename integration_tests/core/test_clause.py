@@ -139,7 +139,7 @@ def test_a_line_that_is_no_clause_is_refused_with_one_kind_of_error(line: str) -
         parse_clause(line)
     except CapsuleFormatError:
         return
-    assert line.split(maxsplit=1)[0] in {"deny", "confirm"}
+    assert line.split(maxsplit=1)[0] in {"deny", "confirm", "permit", "deny-by-default"}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_line_that_is_no_clause_is_refused_with_one_kind_of_error(line: str) -
     [
         "",
         "deny",
-        "permit delete",
+        "allow delete",
         "deny delete where",
         "deny delete on",
         "deny delete where object.id == ",

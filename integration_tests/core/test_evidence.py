@@ -68,7 +68,7 @@ def test_evidence_of_another_task_or_tenant_lifts_nothing(other: dict[str, Any])
     first = release_plane()
     verify(first)
     second = release_plane(**other)
-    second._bind_to(first._state, second.runtime)
+    second._bind_to(first._state, second.runtime, second.mode)
     assert deletes(first)
     assert not deletes(second)
 

@@ -20,13 +20,16 @@ from carriage_core import (
     Settlement,
     SinkError,
     TiktokenCounter,
+    ToolCall,
     Utf8UpperBound,
     WhitespaceCounter,
     applicability,
+    arguments,
     binding,
     gate,
     monitor,
     parse_policy_text,
+    ruling,
     runtime,
 )
 from integration_tests.core.samples import (
@@ -37,6 +40,7 @@ from integration_tests.core.samples import (
     VERIFY,
     Hands,
     assemble,
+    judge,
     release_plane,
     verify,
 )
@@ -133,17 +137,19 @@ def test_a_closed_log_denies(tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        (monitor, "checked_arguments"),
-        (monitor, "argument_digest"),
+        (arguments, "plain_arguments"),
+        (arguments, "argument_digest"),
         (monitor, "a_star"),
-        (monitor, "lookups"),
-        (monitor, "evaluate"),
-        (monitor, "render_clause"),
+        (monitor, "views"),
+        (monitor, "rule_on"),
+        (monitor, "standing"),
+        (ruling, "evaluate"),
+        (ruling, "_explained"),
         (applicability, "evaluate"),
         (applicability, "in_scope"),
         (applicability, "in_force"),
         (binding, "normal"),
-        (binding, "_values"),
+        (binding.AttributeSource, "values"),
         (gate, "judge"),
         (runtime, "Moment"),
     ],
@@ -164,14 +170,15 @@ def test_a_fault_inside_the_monitor_is_a_denial(
     plane = release_plane(sink=sink)
     verify(plane)
     monkeypatch.setattr(module, name, broken)
-    assert plane.check("delete_artifact", DELETE).outcome is Outcome.DENY or name == "render_clause"
+    assert plane.check("delete_artifact", DELETE).outcome is Outcome.DENY or name == "_explained"
     monkeypatch.undo()
     plane = release_plane(sink=sink)
     monkeypatch.setattr(module, name, broken)
     decision = plane.authorize("delete_artifact", DELETE)
-    assert (decision.allowed, decision.verdict.code) == (False, "internal_fault")
+    code = "bad_arguments" if name == "argument_digest" else "internal_fault"
+    assert (decision.allowed, decision.verdict.code) == (False, code)
     assert sink.entries[-1].kind is EntryKind.DECISION
-    assert sink.entries[-1].body["code"] == "internal_fault"
+    assert sink.entries[-1].body["code"] == code
 
 
 @pytest.mark.parametrize("fault", [RuntimeError, RecursionError, MemoryError])
@@ -182,8 +189,8 @@ def test_judging_is_total(monkeypatch: pytest.MonkeyPatch, fault: type[Exception
         raise fault
 
     monkeypatch.setattr(monitor, "a_star", broken)
-    verdict = monitor.judge(
-        monitor.ToolCall(tool="delete_artifact", arguments=DELETE),
+    verdict = judge(
+        ToolCall(tool="delete_artifact", arguments=DELETE),
         registry=parse_policy_text(RELEASE_POLICY),
         runtime=runtime.RuntimeState(tenant="acme"),
         ledger=runtime.EvidenceLedger(),

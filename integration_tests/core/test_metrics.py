@@ -71,7 +71,7 @@ def test_safe_completion_counts_neither_silence_nor_a_safe_act_beside_an_unsafe_
 
 
 def test_ecr_and_csr_differ_where_no_constraint_applies():
-    """r = a = 0 is exact respect, and 0 / max(1, 0) is no survival: both as the formulas say."""
+    """With r = a = 0 it is exact respect, and 0 / max(1, 0) is no survival: both as the formulas say."""
     none = Judged(applicable=0, respected=0)
     half = Judged(applicable=2, respected=1)
     full = Judged(applicable=3, respected=3)

@@ -26,9 +26,18 @@ from carriage_core import (
     Utf8UpperBound,
     parse_policy_text,
 )
-from carriage_core.monitor import judge
 from carriage_core.runtime import EvidenceLedger, Moment
-from integration_tests.core.samples import DELETE, RELEASE_POLICY, START, VERIFY, Hands, assemble, release_plane, verify
+from integration_tests.core.samples import (
+    DELETE,
+    RELEASE_POLICY,
+    START,
+    VERIFY,
+    Hands,
+    assemble,
+    judge,
+    release_plane,
+    verify,
+)
 from integration_tests.core.strategies import ORGANIZATION
 
 SCHEMA = {

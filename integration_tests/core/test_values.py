@@ -32,8 +32,8 @@ from carriage_core import (
     evaluate,
 )
 from carriage_core.arguments import argument_digest
+from carriage_core.canonical import digest_of
 from carriage_core.condition import Condition, matches
-from carriage_core.policy import digest_of
 from carriage_core.schema import Value, canonical_value, normal, parse_time
 from integration_tests.core import naive
 from integration_tests.core.strategies import IGNORABLE, ORGANIZATION, RAW, comparison, conditions, visible, worlds

@@ -8,8 +8,16 @@ from typing import Any
 
 import pytest
 
-from carriage_core import Absent, ControlPlane, PolicyRegistry, Reason, load_policy_file, parse_policy_text
-from carriage_core.monitor import Outcome, Verdict
+from carriage_core import (
+    Absent,
+    ControlPlane,
+    Outcome,
+    PolicyRegistry,
+    Reason,
+    Verdict,
+    load_policy_file,
+    parse_policy_text,
+)
 from carriage_lab.judge_recorded import JudgedCall, Judgement, judge_run, judgement_of
 from carriage_lab.trace import TraceFormatError
 from integration_tests.lab.conftest import tau_message

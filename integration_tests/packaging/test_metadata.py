@@ -55,12 +55,13 @@ def test_small_core_grows_dependencies():
 
 
 def test_extras_disappear():
-    """The four extras exist."""
+    """The five extras exist."""
     assert set(importlib.metadata.metadata(NAME).get_all("Provides-Extra") or []) == {
         "all",
         "autogen",
         "lab",
         "openhands",
+        "shell",
     }
 
 

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How one policy stands to one action: whether it binds, what lifted it, whether it speaks for it (DESIGN 3.2, 3.3).
+
+Deny, confirm and deny-by-default bind unless `where` is false or `unless` is true; a permit, and a confirm that lifts
+a default, count only where they surely apply. Which of several prevails is said by `standing`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from carriage_core.clause import clause_of, render_clause, render_literal
+from carriage_core.condition import All, Condition, Truth, attributes, evaluate
+from carriage_core.counters import charges_of
+from carriage_core.policy import ANY_ACTION, Effect, Mode, Policy
+from carriage_core.schema import Absent, Value
+from carriage_core.verdict import Reason
+from carriage_core.views import views_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from carriage_core.binding import Action
+    from carriage_core.counters import Charge, CounterLedger
+    from carriage_core.policy import EvidenceDeclaration
+    from carriage_core.runtime import EvidenceLedger, EvidenceRecord, Moment, RuntimeState
+    from carriage_core.views import View
+
+MAX_ASSIGNMENTS: Final = 4_096
+"""Most combinations of evidence records tried for one rule; past it the rule stands."""
+
+MASK: Final = "(secret)"
+"""Stands for the value of a secret attribute wherever a verdict would show it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What a decision rests on beside the call: one snapshot, read throughout.
+
+    Attributes:
+        runtime: Who acts.
+        moment: The decision's one sample of the clock.
+        ledger: Read for live evidence and approvals; nothing is taken.
+        counters: Read for what counters stand at; nothing is charged.
+    """
+
+    runtime: RuntimeState
+    moment: Moment
+    ledger: EvidenceLedger
+    counters: CounterLedger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ruling:
+    """One policy of A* on one action.
+
+    Attributes:
+        policy: The policy.
+        view: The view a reason shows.
+        lifted: Whether `unless` is true, so that a deny, confirm or default does not bind.
+        speaks: For a permit or confirm: whether it surely applies, so that it lifts a default.
+        records: The evidence that made `unless` true.
+        charges: What executing the action adds to the policy's counters.
+    """
+
+    policy: Policy
+    view: View
+    lifted: bool
+    speaks: bool
+    records: tuple[EvidenceRecord, ...] = ()
+    charges: tuple[Charge, ...] = ()
+
+    @property
+    def observed(self) -> bool:
+        """Whether it only marks."""
+        return self.policy.mode is Mode.OBSERVE
+
+
+def rule_on(
+    policy: Policy, action: Action, members: tuple[View, ...], held: Circumstances, pending: Iterable[Charge]
+) -> Ruling:
+    """Rule on an action that `policy` governs.
+
+    Args:
+        policy: A member of A*.
+        action: The action.
+        members: Its views, one for each member of the chain.
+        held: Evidence, counters and the rest.
+        pending: Charges of the same call's earlier actions.
+    """
+    seen = views_of(policy, action, members)
+    charges = charges_of(policy, members[-1], held.runtime) if policy.counters else {}
+    if charges:
+        standing: dict[str, Value | Absent] = {
+            f"counter.{name}": held.counters.value(charge, pending=pending, moment=held.moment)
+            for name, charge in charges.items()
+        }
+        seen = tuple(view.extended(standing) for view in seen)
+    if policy.effect is Effect.PERMIT:
+        speaks = held.moment.trusted and _certain(policy, action, seen) and not _maybe(policy.unless, seen)
+        return Ruling(policy=policy, view=seen[-1], lifted=False, speaks=speaks)
+    records = None if policy.unless is None else _lifting(policy, policy.unless, seen, held)
+    return Ruling(
+        policy=policy,
+        view=seen[-1],
+        lifted=records is not None,
+        speaks=policy.effect is Effect.CONFIRM and records is None and _certain(policy, action, seen),
+        records=records or (),
+        charges=tuple(charges.values()),
+    )
+
+
+def standing(rulings: Iterable[Ruling]) -> tuple[Ruling, ...]:
+    """The rulings on one action that bind, after permits and confirms have lifted defaults (DESIGN 3.1, 3.2)."""
+    rulings = tuple(rulings)
+    # 3.1: a permit lifts a default of its own or a lower rank, and nothing else.
+    highest = min((ruling.policy.issuer.kind.rank for ruling in rulings if ruling.speaks), default=None)
+    return tuple(
+        ruling
+        for ruling in rulings
+        if not ruling.lifted
+        and ruling.policy.effect is not Effect.PERMIT
+        and not (
+            ruling.policy.effect is Effect.DEFAULT_DENY
+            and highest is not None
+            and highest <= ruling.policy.issuer.kind.rank
+        )
+    )
+
+
+def _certain(policy: Policy, action: Action, seen: tuple[View, ...]) -> bool:
+    """Whether the policy applies whatever is unknown: the action and type are known and `where` is true."""
+    if action.name is None or (policy.actions != (ANY_ACTION,) and action.name not in policy.actions):
+        return False
+    if policy.object_type not in {None, action.object_type}:
+        return False
+    return policy.where is None or _true(policy.where, seen)
+
+
+def _maybe(condition: Condition | None, seen: tuple[View, ...]) -> bool:
+    return condition is not None and any(evaluate(condition, view.__getitem__) is not Truth.FALSE for view in seen)
+
+
+def _true(condition: Condition, seen: tuple[View, ...]) -> bool:
+    return all(evaluate(condition, view.__getitem__) is Truth.TRUE for view in seen)
+
+
+def _lifting(
+    policy: Policy, unless: Condition, seen: tuple[View, ...], held: Circumstances
+) -> tuple[EvidenceRecord, ...] | None:
+    """Find records under which `unless` is true in every view; None where the rule stands."""
+    if not policy.evidence:
+        return () if _true(unless, seen) else None
+    choices: dict[str, list[EvidenceRecord]] = {}
+    for handle, declaration, own in _sieves(policy):
+        choices[handle] = [
+            record
+            for record in held.ledger.live(declaration, runtime=held.runtime, moment=held.moment)
+            if all(_true(part, _with_evidence(seen, {handle: record})) for part in own)
+        ]
+    for assignment in itertools.islice(_assignments(choices), MAX_ASSIGNMENTS):
+        if _true(unless, _with_evidence(seen, assignment)):
+            return tuple(assignment.values())
+    return None
+
+
+@lru_cache(maxsize=4_096)
+def _sieves(policy: Policy) -> tuple[tuple[str, EvidenceDeclaration, tuple[Condition, ...]], ...]:
+    """For each handle the parts of an `all` that read it alone: each must itself be true of a record."""
+    unless = policy.unless
+    parts = unless.parts if isinstance(unless, All) else () if unless is None else (unless,)
+    return tuple(
+        (handle, declaration, tuple(part for part in parts if _handles(part) == {handle}))
+        for handle, declaration in policy.evidence
+    )
+
+
+def _assignments(choices: Mapping[str, list[EvidenceRecord]]) -> Iterator[dict[str, EvidenceRecord]]:
+    """Yield every choice of one record or none for each handle, fewest records first, so that none is spent idly."""
+    for size in range(len(choices) + 1):
+        for handles in itertools.combinations(choices, size):
+            for records in itertools.product(*(choices[handle] for handle in handles)):
+                yield dict(zip(handles, records, strict=True))
+
+
+def _handles(condition: Condition) -> set[str]:
+    return {name.split(".")[1] for name in attributes(condition) if name.startswith("evidence.")}
+
+
+def _with_evidence(seen: tuple[View, ...], records: Mapping[str, EvidenceRecord]) -> tuple[View, ...]:
+    if not records:
+        return seen
+    fields = {
+        f"evidence.{handle}.{name}": value
+        for handle, record in records.items()
+        for name, value in record.fields.items()
+    }
+    return tuple(view.extended(fields) for view in seen)
+
+
+def reason_of(ruling: Ruling, secret: frozenset[str]) -> Reason:
+    """Say why a ruling binds; values of `secret` attributes are masked here and never leave (DESIGN 3.9)."""
+    clause, names, lift = _explained(ruling.policy)
+    return Reason(
+        policy_id=ruling.policy.id,
+        effect=ruling.policy.effect.value,
+        clause=clause,
+        values=tuple((name, MASK if name in secret else _shown(ruling.view[name])) for name in names),
+        lift=lift,
+        observed=ruling.observed,
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _explained(policy: Policy) -> tuple[str, tuple[str, ...], str]:
+    clause = clause_of(policy)
+    names = sorted(
+        name for name in attributes(policy.where) | attributes(policy.unless) if not name.startswith("evidence.")
+    )
+    if policy.effect is Effect.DEFAULT_DENY:
+        lift = "It is lifted by a permit for this action of the same or a higher rank"
+    elif policy.unless is None:
+        return "" if clause is None else render_clause(clause), tuple(names), "Nothing lifts it."
+    else:
+        lift = "It is lifted once its 'unless' holds"
+    sources = sorted({declaration.from_tool for _, declaration in policy.evidence})
+    lift += f"; {' and '.join(sources)} provides the evidence." if sources else "."
+    return "" if clause is None else render_clause(clause), tuple(names), lift
+
+
+def _shown(value: Value | Absent) -> str:
+    return value.value if isinstance(value, Absent) else render_literal(value)[:120]

@@ -227,6 +227,7 @@ def _condensed(
 
 
 def _event(path: Path, line: int, record: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any]
     match record["kind"]:
         case "SystemPromptEvent":
             parts = [record.get("system_prompt"), record.get("dynamic_context")]

@@ -19,7 +19,7 @@ class ConditionReader(FileReader):
     def shorthand(self, attribute: str, node: Node, path: str) -> Condition:
         """Read the right side of ``object.repository: {glob: ...}``; a bare value means eq."""
         if node.kind == "scalar":
-            return Compare(attribute, Operator.EQ, self.operand(node, path, attribute))
+            return Compare(attribute, Operator.EQ, self.operand(node, path, attribute, Operator.EQ))
         return self.comparison(attribute, self.mapping(node, path, tuple(Operator)), node, path)
 
     def comparison(self, attribute: str, entries: dict[str, Node], node: Node, path: str) -> Condition:
@@ -45,20 +45,29 @@ class ConditionReader(FileReader):
             return Compare(
                 attribute,
                 operator,
-                tuple(self.literal(item, f"{inner}[{index}]", attribute) for index, item in enumerate(value.items)),
+                tuple(
+                    self.literal(item, f"{inner}[{index}]", attribute, operator)
+                    for index, item in enumerate(value.items)
+                ),
             )
         try:
-            return Compare(attribute, operator, self.operand(value, inner, attribute))
+            return Compare(attribute, operator, self.operand(value, inner, attribute, operator))
         except PolicyError as problem:
             self.fault(value, inner, problem.args[0], problem.mend)
             return Compare(attribute, Operator.EXISTS)
 
-    def operand(self, node: Node, path: str, attribute: str) -> Operand:
+    def operand(self, node: Node, path: str, attribute: str, operator: Operator) -> Operand:
         """Read a right side: a literal, or ``{attr: NAME}``."""
-        if node.kind == "mapping":
-            entries = self.mapping(node, path, ("attr",), ("attr",))
-            return Attribute(self.text(entries["attr"], f"{path}.attr")) if "attr" in entries else Attribute("time")
-        return self.literal(node, path, attribute)
+        if node.kind != "mapping":
+            return self.literal(node, path, attribute, operator)
+        entries = self.mapping(node, path, ("attr",), ("attr",))
+        if "attr" not in entries:
+            return Attribute("time")
+        other = self.text(entries["attr"], f"{path}.attr")
+        problem = self.types.problem(attribute, operator, other)
+        if problem is not None:
+            self.fault(node, path, *problem)
+        return Attribute(other)
 
     def condition(self, node: Node, path: str) -> Condition | None:
         """Read ``{attr: ...}``, or a group by all, any or not."""

@@ -11,15 +11,18 @@ from carriage_core.errors import CarriageError, Fault, PolicyError
 from carriage_core.file_conditions import ConditionReader
 from carriage_core.file_reader import join
 from carriage_core.policy import (
+    CounterDeclaration,
     Effect,
     EvidenceDeclaration,
     FieldOrigin,
     FieldSource,
     Issuer,
     IssuerKind,
+    Mode,
     Policy,
     Scope,
 )
+from carriage_core.schema import Sort
 from carriage_core.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -89,7 +92,7 @@ class PolicyReader(ConditionReader):
                 "evidence",
                 "unless",
             ),
-            *("priority", "valid_from", "valid_until", "text"),
+            *("counters", "mode", "priority", "valid_from", "valid_until", "text"),
         )
         entries = self.mapping(node, path, allowed, ("id", "issuer", "effect", "text"))
         if not {"id", "issuer", "effect", "text"} <= set(entries):
@@ -99,11 +102,17 @@ class PolicyReader(ConditionReader):
         scope = (
             self.mapping(entries["scope"], f"{path}.scope", ("tenant", "task", "agent")) if "scope" in entries else {}
         )
-        kind, where = self.where(entries, path)
-        unless = self.condition(entries["unless"], f"{path}.unless") if "unless" in entries else None
+        mode = self.one_of(entries["mode"], f"{path}.mode", Mode) if "mode" in entries else Mode.ENFORCE
         before = len(self.faults)
         evidence = self.evidence(entries["evidence"], f"{path}.evidence") if "evidence" in entries else ()
-        if issuer is None or effect is None or len(self.faults) > before:
+        counters = self.counters(entries["counters"], f"{path}.counters") if "counters" in entries else ()
+        sound = len(self.faults) == before
+        everywhere = self.types
+        self.types = everywhere.extended(_own_types(evidence, counters))
+        kind, where = self.where(entries, path)
+        unless = self.condition(entries["unless"], f"{path}.unless") if "unless" in entries else None
+        self.types = everywhere
+        if issuer is None or effect is None or mode is None or not sound:
             return None
         return Policy(
             id=self.text(entries["id"], f"{path}.id"),
@@ -123,6 +132,8 @@ class PolicyReader(ConditionReader):
             where=where,
             unless=unless,
             evidence=evidence,
+            counters=counters,
+            mode=mode,
             priority=self.integer(entries["priority"], f"{path}.priority") if "priority" in entries else 0,
             valid_from=self.instant(entries["valid_from"], f"{path}.valid_from") if "valid_from" in entries else None,
             valid_until=self.instant(entries["valid_until"], f"{path}.valid_until")
@@ -165,7 +176,7 @@ class PolicyReader(ConditionReader):
             entries = self.mapping(
                 entry,
                 inner,
-                ("from_tool", "key", "fields", "expires", "single_use"),
+                ("from_tool", "key", "fields", "expires", "single_use", "shared"),
                 ("from_tool", "key", "fields"),
             )
             if not {"from_tool", "key", "fields"} <= set(entries):
@@ -180,6 +191,7 @@ class PolicyReader(ConditionReader):
                     if "expires" in entries
                     else None,
                     single_use="single_use" in entries and self.truth(entries["single_use"], f"{inner}.single_use"),
+                    shared="shared" in entries and self.truth(entries["shared"], f"{inner}.shared"),
                 )
             except CarriageError as problem:
                 self.fault(entry, inner, problem.args[0], problem.mend)
@@ -192,7 +204,9 @@ class PolicyReader(ConditionReader):
         found: list[tuple[str, FieldSource]] = []
         for name, entry in self.mapping(node, path, None).items():
             inner = join(path, name)
-            entries = self.mapping(entry, inner, ("argument", "result"))
+            entries = self.mapping(entry, inner, ("argument", "result", "type"))
+            sort = self.one_of(entries["type"], f"{inner}.type", Sort) if "type" in entries else Sort.ANY
+            entries.pop("type", None)
             if len(entries) != 1:
                 self.fault(
                     entry,
@@ -206,10 +220,46 @@ class PolicyReader(ConditionReader):
                 found.append(
                     (
                         name,
-                        FieldSource(origin=FieldOrigin(origin), path=self.text(value, f"{inner}.{origin}")),
+                        FieldSource(
+                            origin=FieldOrigin(origin),
+                            path=self.text(value, f"{inner}.{origin}"),
+                            sort=sort or Sort.ANY,
+                        ),
                     )
                 )
         return tuple(sorted(found, key=lambda pair: pair[0]))
+
+    def counters(self, node: Node, path: str) -> tuple[tuple[str, CounterDeclaration], ...]:
+        """Read counter declarations by name."""
+        found: list[tuple[str, CounterDeclaration]] = []
+        for name, entry in self.mapping(node, path, None).items():
+            inner = join(path, name)
+            entries = self.mapping(entry, inner, ("key", "window", "amount"), ("window",))
+            if "window" not in entries:
+                continue
+            try:
+                declaration = CounterDeclaration(
+                    key=self.words(entries["key"], f"{inner}.key") if "key" in entries else (),
+                    window_seconds=self.duration(entries["window"], f"{inner}.window"),
+                    amount=self.optional_text(entries, "amount", inner),
+                )
+            except CarriageError as problem:
+                self.fault(entry, inner, problem.args[0], problem.mend)
+                continue
+            found.append((name, declaration))
+        return tuple(found)
+
+
+def _own_types(
+    evidence: tuple[tuple[str, EvidenceDeclaration], ...], counters: tuple[tuple[str, CounterDeclaration], ...]
+) -> dict[str, Sort]:
+    """The types of what a policy declares itself."""
+    fields = {
+        f"evidence.{handle}.{name}": source.sort
+        for handle, declaration in evidence
+        for name, source in declaration.fields
+    }
+    return fields | {f"counter.{name}": Sort.NUMBER for name, _ in counters}
 
 
 def _locate(policy: Node, path: str, fault: Fault) -> tuple[str, int]:

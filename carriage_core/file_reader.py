@@ -11,15 +11,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.errors import Fault
+from carriage_core.attribute_types import AttributeTypes
+from carriage_core.errors import Fault, PolicyError
 from carriage_core.schema import Absent, Sort, Value, normal, parse_time
 from carriage_core.vocabulary import near
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from collections.abc import Set as AbstractSet
-
-    from carriage_core.policy import Effect, IssuerKind
+    from carriage_core.condition import Operator
+    from carriage_core.policy import Effect, IssuerKind, Mode
     from carriage_core.yaml_tree import Node
 
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
@@ -31,12 +30,13 @@ class FileReader:
 
     Attributes:
         faults: Everything found wrong so far.
+        types: The declared types of attributes.
     """
 
-    def __init__(self, faults: list[Fault], sorts: Mapping[str, AbstractSet[Sort]] | None = None) -> None:
-        """Add to `faults`; `sorts` says the declared types of each attribute, as far as any binding declares them."""
+    def __init__(self, faults: list[Fault], types: AttributeTypes | None = None) -> None:
+        """Add to `faults`; `types` says what each attribute is declared to be."""
         self.faults = faults
-        self._sorts = {"time": {Sort.TIME}, **(sorts or {})}
+        self.types = types or AttributeTypes.of(())
 
     def fault(self, node: Node, path: str, message: str, mend: str) -> None:
         """Note a fault at `node`."""
@@ -100,7 +100,7 @@ class FileReader:
         self.fault(node, path, "not an instant with a zone", "write it as 2026-12-01T16:00:00Z")
         return None
 
-    def one_of[E: (Effect, IssuerKind, Sort)](self, node: Node, path: str, kind: type[E]) -> E | None:
+    def one_of[E: (Effect, IssuerKind, Mode, Sort)](self, node: Node, path: str, kind: type[E]) -> E | None:
         """Require a member of `kind`."""
         text = self.text(node, path)
         try:
@@ -124,27 +124,30 @@ class FileReader:
             return ()
         return tuple(self.text(item, f"{path}[{index}]") for index, item in enumerate(node.items))
 
-    def literal(self, node: Node, path: str, attribute: str) -> Value:
-        """Read a literal of the type that `attribute` is declared to have."""
+    def scalar(self, node: Node, path: str) -> str | int | Decimal | bool:
+        """Require text, a number or a truth value."""
         raw = node.value
-        if node.kind != "scalar" or raw is None or not isinstance(raw, str | int | Decimal | bool):
-            self.fault(node, path, "a literal is needed here", "write text in quotes, a number, true or false")
+        if node.kind == "scalar" and isinstance(raw, str | int | Decimal | bool):
+            return raw
+        self.fault(node, path, "a literal is needed here", "write text in quotes, a number, true or false")
+        return ""
+
+    def literal(self, node: Node, path: str, attribute: str, operator: Operator) -> Value:
+        """Read the right side of a comparison, in the normal form of `attribute`."""
+        before = len(self.faults)
+        raw = self.scalar(node, path)
+        if len(self.faults) > before:
             return ""
-        sorts = self._sorts.get(attribute, {Sort.ANY})
-        if sorts == {Sort.TIME}:
+        if self.types.of_attribute(attribute) == {Sort.TIME}:
             return self.instant(node, path) or datetime.min.replace(tzinfo=UTC)
-        if Sort.ANY not in sorts and all(isinstance(normal(raw, sort), Absent) for sort in sorts):
-            # Of another type it would be unknown at every call, and the rule would stand or fall on nothing.
-            declared = " or ".join(sorted(sorts))
-            self.fault(node, path, f"{attribute} is declared {declared}", f"write a literal of type {declared}")
-            return ""
-        if isinstance(raw, str):
-            return raw  # the policy checks that it is in normal form
-        value = normal(raw)
-        if isinstance(value, Absent):
+        if not isinstance(raw, str | bool) and isinstance(normal(raw), Absent):
             self.fault(node, path, "the number has too many digits", "shorten it")
             return ""
-        return value
+        try:
+            return self.types.literal(attribute, raw, operator)
+        except PolicyError as problem:
+            self.fault(node, path, problem.args[0], problem.mend)
+            return ""
 
     def duration(self, node: Node, path: str) -> int:
         """Read a duration such as ``1h``, in seconds."""

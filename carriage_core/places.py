@@ -123,11 +123,15 @@ def _without_dots(path: str) -> str:
 
 
 def _host(raw: str) -> str | None:
+    if not raw.isascii():  # before the case is folded: the Kelvin sign folds to an ASCII k
+        return None
     if raw.startswith("["):
         try:
-            return f"[{ipaddress.IPv6Address(raw[1:-1]).compressed}]"
+            address = ipaddress.IPv6Address(raw[1:-1])
         except ValueError:
             return None
+        # ::ffff:127.0.0.1 is 127.0.0.1 under another name.
+        return f"[{address.compressed}]" if address.ipv4_mapped is None else str(address.ipv4_mapped)
     host = raw.lower().removesuffix(".")
     if not _HOST.fullmatch(host):
         return None

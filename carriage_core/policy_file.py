@@ -10,9 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from carriage_core.attribute_types import AttributeTypes
 from carriage_core.errors import Fault, PolicyError, PolicyFileError
-from carriage_core.file_bindings import BindingReader, declared_sorts
-from carriage_core.file_policies import PolicyReader
+from carriage_core.file_bindings import BindingReader
+from carriage_core.file_defaults import DefaultReader
 from carriage_core.file_reader import FileReader
 from carriage_core.registry import PolicyRegistry
 from carriage_core.yaml_tree import MAX_BYTES, Node, UnclearYamlError, parse
@@ -70,7 +71,7 @@ def parse_policy_text(text: str, *, source: str = "<text>") -> PolicyRegistry:
 def _read(root: Node, faults: list[Fault]) -> PolicyRegistry | None:
     """Read the top level; None exactly where there is a fault."""
     reader = FileReader(faults)
-    entries = reader.mapping(root, "", ("carriage", "default", "tools", "policies"), ("carriage", "policies"))
+    entries = reader.mapping(root, "", ("carriage", "default", "types", "tools", "policies"), ("carriage", "policies"))
     version = entries.get("carriage")
     if version is not None and (type(version.value) is not int or version.value != VERSION):
         # 3.14: an unknown version refuses; its rules may mean something else.
@@ -80,17 +81,14 @@ def _read(root: Node, faults: list[Fault]) -> PolicyRegistry | None:
             f"format version {version.value!r} is not known",
             "write carriage: 1, or upgrade policy-carriage",
         )
-    default = entries.get("default")
-    if default is not None and default.value != "allow":
-        reader.fault(
-            default,
-            "default",
-            f"the default {default.value!r} is not supported",
-            "write default: allow, and deny rules for the actions",
-        )
-    bindings = BindingReader(faults).bindings(entries["tools"]) if "tools" in entries else ()
-    policy_reader = PolicyReader(faults, declared_sorts(bindings))
+    binding_reader = BindingReader(faults)
+    if "types" in entries:
+        binding_reader.object_types(entries["types"])
+    bindings = binding_reader.bindings(entries["tools"]) if "tools" in entries else ()
+    policy_reader = DefaultReader(faults, AttributeTypes.of(bindings))
     policies = policy_reader.policies(entries["policies"], bindings) if "policies" in entries else ()
+    if "default" in entries:
+        policies += policy_reader.defaults(entries["default"], bindings)
     if faults:
         return None
     try:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -30,6 +31,7 @@ __all__ = [
     "Value",
     "canonical_value",
     "decimal_text",
+    "folded",
     "hidden_character",
     "instant_text",
     "normal",
@@ -109,7 +111,17 @@ def _number(raw: float | Decimal, sort: Sort) -> Decimal | Absent:
     if not value.is_finite() or len(value.as_tuple().digits) > MAX_DIGITS or abs(value.adjusted()) > MAX_DIGITS:
         return Absent.UNKNOWN
     scale = _SCALES[sort]
-    return value if scale is None or value == round(value, scale) else Absent.UNKNOWN
+    # Not round(): it fails past the context's 28 digits.
+    return value if scale is None or _decimals(value) <= scale else Absent.UNKNOWN
+
+
+def _decimals(value: Decimal) -> int:
+    """How many decimals a number needs; trailing zeros count for nothing."""
+    digits, exponent = value.as_tuple().digits, value.as_tuple().exponent
+    if not isinstance(exponent, int) or value == 0:
+        return 0
+    zeros = len(digits) - len("".join(map(str, digits)).rstrip("0"))
+    return -(exponent + zeros)
 
 
 def _instant(raw: datetime) -> datetime | Absent:
@@ -137,7 +149,14 @@ def _string(raw: str, sort: Sort, cwd: FilePath | None) -> Value | Absent:  # no
             # Prose may say "50%20" or "$HOME"; an identifier that does may be resolved to something else by the tool.
             if hidden_character(raw) is not None or resolves_later(raw):
                 return Absent.UNKNOWN
-            return composed(raw.casefold()) if sort is Sort.CASELESS else composed(raw)
+            return folded(raw, sort)
+
+
+def folded(raw: str, sort: Sort) -> str:
+    """Compose a text, and fold its case where that of the sort means nothing (Unicode 3.13, D145)."""
+    if sort is Sort.HOST:
+        return composed(raw).lower()
+    return composed(unicodedata.normalize("NFD", raw).casefold()) if sort is Sort.CASELESS else composed(raw)
 
 
 def parse_time(raw: str) -> datetime | Absent:

@@ -114,11 +114,14 @@ def domain(name: str) -> str | None:
     """Read the name of a host: words of ASCII with dots between, or an address spelled the one plain way."""
     inner = name.removeprefix("[").removesuffix("]")
     if name == f"[{inner}]":
-        address = set(inner) <= set(string.hexdigits + ":.")
+        if not set(inner) <= set(string.hexdigits + ":."):
+            return None
         try:
-            return f"[{ipaddress.IPv6Address(inner)}]" if address else None
+            address = ipaddress.IPv6Address(inner)
         except ValueError:
             return None
+        mapped = address.packed[:12] == b"\0" * 10 + b"\xff\xff"
+        return ".".join(map(str, address.packed[12:])) if mapped else f"[{address}]"
     name = name.removesuffix(".")
     ends = set(string.ascii_letters + string.digits)
     for word in name.split("."):

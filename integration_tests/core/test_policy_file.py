@@ -397,7 +397,7 @@ FAULTS: dict[str, tuple[str, str, str, str, str]] = {
     "unknown version": ("carriage: 1", "carriage: 2", "carriage: 2", "carriage", "not known"),
     "version of the format as text": ("carriage: 1", 'carriage: "1"', "carriage:", "carriage", "not known"),
     "version of the format as truth": ("carriage: 1", "carriage: true", "carriage: true", "carriage", "not known"),
-    "unknown default": ("default: allow", "default: deny", "default: deny", "default", "not supported"),
+    "unknown default": ("default: allow", "default: perhaps", "default: perhaps", "default", "not supported"),
     "policies as mapping": ("policies:\n  - id:", "policies:\n    id:", "    id:", "policies", "there is no policy"),
     "tool without action": (
         "list_artifacts: {action: none}",

@@ -24,11 +24,13 @@ WORK = FilePath("/work")
 needs_bash = pytest.mark.skipif(BASH is None, reason="no bash to judge by")
 
 
-def bash(command: str, cwd: Path, path: str = os.environ["PATH"]) -> subprocess.CompletedProcess[bytes]:
+def bash(
+    command: str, cwd: Path, path: str = os.environ["PATH"], log: str = os.devnull
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [BASH or "bash", "-c", command],
         cwd=cwd,
-        env={"PATH": path, "HOME": "/nowhere", "LC_ALL": "C.UTF-8"},
+        env={"PATH": path, "HOME": "/nowhere", "LC_ALL": "C.UTF-8", "DELETED": log},
         capture_output=True,
         timeout=20,
         check=False,
@@ -227,36 +229,40 @@ def accounted(actions: tuple[ShellAction, ...], cwd: str, args: list[str]) -> bo
     return Absent.UNKNOWN in paths or all(FilePath.of(arg, FilePath(cwd)) in paths for arg in operands)
 
 
-def world(folder: Path) -> tuple[Path, Path, str]:
-    """Make a place to run in, whose only ``rm`` writes down where and with what it was called."""
+def world(folder: Path) -> tuple[Path, Path]:
+    """Make a place to run in, whose only ``rm`` writes down where and with what it was called.
+
+    Each call is written at once, to the log of its own command: two of a pipe run beside each other, and one that
+    was sent to the background may outlive its command.
+    """
     programs, place = folder / "bin", folder / "place"
     programs.mkdir()
-    (programs / "rm").write_text(f'#!/bin/sh\n{{ printf "%s\\0" "$PWD" "$@"; printf "\\1"; }} >>{folder}/log\n')
+    (programs / "rm").write_text('#!/bin/sh\nprintf "%s\\0" "$PWD" "$@" "$(printf "\\1")" >>"$DELETED"\n')
     (programs / "rm").chmod(0o755)
     for name in ("cat", "env"):
         (programs / name).symlink_to(shutil.which(name) or name)
     (place / "d").mkdir(parents=True)
-    return programs, place, str(folder / "log")
+    return programs, place
 
 
 @needs_bash
 def test_bash_deletes_something_that_no_action_tells_of(tmp_path: Path):
-    programs, place, log = world(tmp_path)
+    programs, place = world(tmp_path)
     rng = random.Random(int(os.environ.get("CARRIAGE_SOUP", "9")))  # noqa: S311
     ran = 0
-    for _ in range(ROUNDS * 5):
+    for turn in range(ROUNDS * 5):
         command = soup(rng)
-        Path(log).unlink(missing_ok=True)
+        log = tmp_path / f"log{turn}"
         (place / "d").mkdir(exist_ok=True)
         try:
-            bash(command, place, str(programs))
+            bash(command, place, str(programs), str(log))
         except subprocess.TimeoutExpired:
             continue
-        if not Path(log).exists():
+        if not log.exists():
             continue
         actions = shell_actions(command, cwd=FilePath(str(place)))
-        for entry in Path(log).read_bytes().split(b"\1")[:-1]:
-            cwd, *args = entry.decode(errors="replace").split("\0")[:-1]
+        for entry in log.read_text(errors="replace").split("\0\1\0")[:-1]:
+            cwd, *args = entry.split("\0")
             assert accounted(actions, cwd, args), (command, cwd, args)
         ran += all(one.action is not None for one in actions)
     assert ran > ROUNDS // 50  # and not only because everything is unknown

@@ -9,9 +9,10 @@ for an action that was never started.
 from __future__ import annotations
 
 import threading
+from collections import deque
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal, Inexact
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.schema import Absent
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 MAX_CHARGES: Final = 1_000_000
 """Most charges that are kept; past it charging is refused, which denies."""
+
+_ZERO: Final = Decimal(0)
+# Sums are exact or unknown: a rounded sum could stay under a limit that was passed.
+_EXACT: Final = Context(prec=1_000, traps=[Inexact])
 
 type Account = tuple[object, ...]
 """Which policy's counter of which tenant, whatever the key."""
@@ -74,13 +79,70 @@ def _amount(value: Value | Absent) -> Decimal | None:
     return value if isinstance(value, Decimal) and value >= 0 else None
 
 
+class _Sums:
+    """Charges of one counter still in its window, oldest first, with their running sums.
+
+    One counter has one window and the clock never runs backwards while it is trusted, so the oldest charge is always
+    the first to leave: adding and reading cost the same however many charges there are (invariant 12).
+    """
+
+    __slots__ = ("charges", "sums", "unknown")
+
+    def __init__(self) -> None:
+        self.charges: deque[tuple[datetime, str, Charge]] = deque()
+        # By key; None holds what counts against every key.
+        self.sums: dict[tuple[object, ...] | None, Decimal] = {}
+        self.unknown: dict[tuple[object, ...] | None, int] = {}
+
+    def add(self, at: datetime, decision: str, charge: Charge) -> None:
+        self.charges.append((at, decision, charge))
+        self._count(charge, 1)
+
+    def expire(self, now: datetime) -> int:
+        """Drop what left the window and say how many did."""
+        gone = 0
+        while self.charges and now >= self.charges[0][0] + self.charges[0][2].window:
+            self._count(self.charges.popleft()[2], -1)
+            gone += 1
+        return gone
+
+    def drop(self, decision: str) -> int:
+        """Drop the charges of one decision and say how many there were."""
+        gone = [charge for _, held, charge in self.charges if held == decision]
+        self.charges = deque(entry for entry in self.charges if entry[1] != decision)
+        for charge in gone:
+            self._count(charge, -1)
+        return len(gone)
+
+    def total(self, key: tuple[object, ...]) -> Decimal | None:
+        """What counts against a key, None where an amount of it is not known."""
+        if self.unknown.get(key) or self.unknown.get(None):
+            return None
+        return _EXACT.add(self.sums.get(key, _ZERO), self.sums.get(None, _ZERO))
+
+    def _count(self, charge: Charge, sign: int) -> None:
+        if charge.amount is None:
+            count = self.unknown.get(charge.key, 0) + sign
+            if count:
+                self.unknown[charge.key] = count
+            else:
+                self.unknown.pop(charge.key, None)
+            return
+        amount = charge.amount if sign > 0 else charge.amount.copy_negate()
+        total = _EXACT.add(self.sums.get(charge.key, _ZERO), amount)
+        if total:
+            self.sums[charge.key] = total
+        else:
+            self.sums.pop(charge.key, None)
+
+
 class CounterLedger:
     """Charges by account. Safe between threads."""
 
     def __init__(self) -> None:
         """Start at zero."""
         self._lock = threading.Lock()
-        self._charges: dict[Account, list[tuple[datetime, str, Charge]]] = {}
+        self._accounts: dict[Account, _Sums] = {}
         self._count = 0
 
     def value(self, charge: Charge, *, pending: Iterable[Charge] = (), moment: Moment) -> Value | Absent:
@@ -94,27 +156,24 @@ class CounterLedger:
         if charge.key is None or charge.amount is None or not moment.trusted:
             return Absent.UNKNOWN
         with self._lock:
-            kept = self._live(charge.account, moment)
-            earlier = [held for _, _, held in kept]
-        total = charge.amount
-        for held in (*earlier, *(other for other in pending if other.account == charge.account)):
-            if held.key is None or held.key == charge.key:
-                if held.amount is None:
-                    return Absent.UNKNOWN
-                total += held.amount
-        return total
+            sums = self._live(charge.account, moment)
+            total = _ZERO if sums is None else sums.total(charge.key)
+        for held in pending:
+            if held.account == charge.account and held.key in {None, charge.key}:
+                total = None if total is None or held.amount is None else _EXACT.add(total, held.amount)
+        return Absent.UNKNOWN if total is None else _EXACT.add(total, charge.amount)
 
     def reserve(self, charges: Iterable[Charge], decision: str, *, moment: Moment) -> bool:
         """Keep the charges of a decision; False, and none kept, where the ledger is full."""
         charges = tuple(charges)
         with self._lock:
             if self._count + len(charges) > MAX_CHARGES:
-                for account in list(self._charges):
+                for account in list(self._accounts):
                     self._live(account, moment)
                 if self._count + len(charges) > MAX_CHARGES:
                     return False
             for charge in charges:
-                self._charges.setdefault(charge.account, []).append((moment.now, decision, charge))
+                self._accounts.setdefault(charge.account, _Sums()).add(moment.now, decision, charge)
                 self._count += 1
             return True
 
@@ -122,16 +181,15 @@ class CounterLedger:
         """Give back the charges of a decision whose action was never started."""
         with self._lock:
             for account in {charge.account for charge in charges}:
-                held = self._charges.get(account, [])
-                kept = [entry for entry in held if entry[1] != decision]
-                self._count -= len(held) - len(kept)
-                self._charges[account] = kept
+                if account in self._accounts:
+                    self._count -= self._accounts[account].drop(decision)
 
-    def _live(self, account: Account, moment: Moment) -> list[tuple[datetime, str, Charge]]:
-        """Drop what left its window; with an untrusted clock nothing does."""
-        held = self._charges.get(account, [])
-        kept = [entry for entry in held if not moment.trusted or moment.now < entry[0] + entry[2].window]
-        if len(kept) != len(held):
-            self._count -= len(held) - len(kept)
-            self._charges[account] = kept
-        return kept
+    def _live(self, account: Account, moment: Moment) -> _Sums | None:
+        """The counter without what left its window; with an untrusted clock nothing leaves."""
+        sums = self._accounts.get(account)
+        if sums is not None and moment.trusted:
+            self._count -= sums.expire(moment.now)
+            if not sums.charges:
+                del self._accounts[account]
+                return None
+        return sums

@@ -4,11 +4,18 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.applicability import a_plus
 from carriage_core.binding import ToolSpec
-from carriage_core.errors import CarriageIntegrityError, ControlOverloadError, StaleCapsuleError
+from carriage_core.errors import (
+    CarriageIntegrityError,
+    ControlError,
+    ControlOverloadError,
+    SinkError,
+    StaleCapsuleError,
+)
 from carriage_core.manifest import EntryKind, Manifest
 from carriage_core.policy import Mode
 from carriage_core.preflight import Assembly, check_window, fit_capsule
@@ -81,6 +88,25 @@ class Assembler:
             manifest = self._manifest(assembly, capsule, read_back)
             state.placed[self._runtime] = Placed(manifest=manifest, capsule=capsule, registry=state.registry)
             return manifest
+
+    def would_fail(self, problem: ControlError) -> bool:
+        """Do as `ControlPlane.would_fail` says."""
+        if self._mode is Mode.ENFORCE:
+            return False
+        if not isinstance(problem, ControlOverloadError):
+            state = self._state
+            with state.lock, suppress(SinkError):  # observe mode blocks nothing, and a full log cannot say so
+                state.append(
+                    EntryKind.ASSEMBLY,
+                    {
+                        "actor": self._runtime.actor,
+                        "mode": self._mode.value,
+                        "outcome": "would_fail_closed",
+                        "problem": type(problem).__name__,
+                        "registry": state.registry.digest,
+                    },
+                )
+        return True
 
     def _own(self, capsule: ControlCapsule) -> ControlCapsule:
         """Return this runtime's capsule for the same candidates, which the given one must equal (invariant 1)."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from carriage_core.assembler import Tool
     from carriage_core.capsule import ControlCapsule
     from carriage_core.decision import Decision, Settlement
+    from carriage_core.errors import ControlError
     from carriage_core.manifest import Manifest
     from carriage_core.policy import Issuer, Policy
     from carriage_core.preflight import Assembly
@@ -352,6 +353,13 @@ class ControlPlane:
             SinkError: It could not be recorded.
         """
         return self._assembler.seal(assembly)
+
+    def would_fail(self, problem: ControlError) -> bool:
+        """Say whether a call that `problem` forbids is made natively all the same: only where this view observes.
+
+        The log then says ``would_fail_closed``, once: an overload is on it already (DESIGN 3.13).
+        """
+        return self._assembler.would_fail(problem)
 
     # -- before and after the action -------------------------------------------------------------
 

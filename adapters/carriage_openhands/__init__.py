@@ -9,11 +9,13 @@ from typing import Final
 
 from carriage_core import Adapter
 from carriage_openhands.agent import GuardedAgent
-from carriage_openhands.condenser import ControlRollingCondenser
+from carriage_openhands.condenser import ControlNoOpCondenser, ControlRollingCondenser
 from carriage_openhands.guard import PolicyDenied
 
 ADAPTER: Final = Adapter(
-    name="openhands", drop_ins={"rolling": ControlRollingCondenser}, guards={"agent": GuardedAgent}
+    name="openhands",
+    drop_ins={"rolling": ControlRollingCondenser, "noop": ControlNoOpCondenser},
+    guards={"agent": GuardedAgent},
 )
 
-__all__ = ["ADAPTER", "ControlRollingCondenser", "GuardedAgent", "PolicyDenied"]
+__all__ = ["ADAPTER", "ControlNoOpCondenser", "ControlRollingCondenser", "GuardedAgent", "PolicyDenied"]

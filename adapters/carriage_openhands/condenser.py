@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rolling drop-in: the first events and the most recent ones, no summary, and the control capsule."""
+"""The drop-ins that call no model: a rolling window over the history, and the whole history."""
 
 from __future__ import annotations
 
@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Self, override
 
 from pydantic import Field, model_validator
 
-from carriage_openhands.compat import (
-    LLM,
-    Condensation,
-    CondensationRequirement,
-    NoCondensationAvailableException,
-    View,
-)
-from carriage_openhands.control import ControlCondenser, forget
+from carriage_openhands.compat import CondensationRequirement, View
+from carriage_openhands.control import ControlCondenser, least_around
 from carriage_openhands.forgetting import middle
 
 if TYPE_CHECKING:
@@ -28,13 +22,18 @@ class ControlRollingCondenser(ControlCondenser):
     the prefix stays the same between cuts. Nothing is summarised and no model is called. Use it as
     ``ControlRollingCondenser(control=plane, max_size=80, keep_first=2)``.
 
+    With `strict`, every call gets a fresh head and tail of at most `max_size` events and the history keeps all of
+    them: the window of the paper's measurements. It changes the prefix at every step, so provider caches do not hold.
+
     Attributes:
-        max_size: Most events of a view before the middle is forgotten.
+        max_size: Most events of a view before the middle is forgotten; with `strict`, most events of a call.
         keep_first: Events at the head that are never forgotten; the system prompt is not in any case.
+        strict: Whether each call gets a window of its own.
     """
 
     max_size: int = Field(default=80, gt=1)
     keep_first: int = Field(default=2, ge=1)
+    strict: bool = False
 
     @model_validator(mode="after")
     def _leaves_a_tail(self) -> Self:
@@ -43,47 +42,62 @@ class ControlRollingCondenser(ControlCondenser):
         return self
 
     @override
-    def condensation_requirement(self, view: View, agent_llm: LLM | None = None) -> CondensationRequirement | None:
+    def requirement(self, view: View, measured: Measured) -> CondensationRequirement | None:
         if view.unhandled_condensation_request:
             return CondensationRequirement.HARD
-        measured = self.measured(view, agent_llm)
-        if measured.data > measured.room and self.least_data(view, measured) <= measured.room:
-            return CondensationRequirement.HARD
-        return CondensationRequirement.SOFT if len(view) > self.max_size else None
+        if self.strict:
+            return None
+        over = measured.data > measured.room or len(view) > self.max_size
+        return CondensationRequirement.SOFT if over else None
 
     @override
-    def get_condensation(self, view: View, agent_llm: LLM | None = None) -> Condensation:
-        """Forget the shortest run in the middle that leaves half of what there may be.
-
-        Raises:
-            NoCondensationAvailableException: Between the head and the newest unit there is nothing to forget.
-        """
-        measured = self.measured(view, agent_llm)
+    def cut(self, view: View, measured: Measured) -> tuple[int, int] | None:
+        """Return the shortest run in the middle that leaves half of what there may be."""
         most_events: list[int] = []
         if len(view) > self.max_size:
             most_events.append(self.max_size // 2)
         if view.unhandled_condensation_request:
             most_events.append(len(view) // 2)
-        run = middle(
+        return middle(
             view.manipulation_indices,
             measured.sizes,
             keep_first=self.keep_first,
             most_events=min(most_events, default=None),
             most_tokens=measured.room // 2 if measured.data > measured.room else None,
         )
-        if run is None:
-            raise NoCondensationAvailableException(
-                f"all {len(view)} events of the view are head or newest unit; nothing can be forgotten."
-            )
-        start, end = run
-        return forget(event.id for event in view.events[start:end])
 
     @override
-    def hard_context_reset(self, view: View, agent_llm: LLM | None = None) -> Condensation | None:
-        """There is none: a reset would forget the head. The request fails loudly instead."""
-        return None
+    def hidden(self, view: View, measured: Measured) -> tuple[int, int] | None:
+        if not self.strict or (len(view) <= self.max_size and measured.data <= measured.room):
+            return None
+        return middle(
+            view.manipulation_indices,
+            measured.sizes,
+            keep_first=self.keep_first,
+            most_events=self.max_size,
+            most_tokens=measured.room if measured.data > measured.room else None,
+        )
 
     @override
     def least_data(self, view: View, measured: Measured) -> int:
-        run = middle(view.manipulation_indices, measured.sizes, keep_first=self.keep_first, most_events=0)
-        return measured.data - (0 if run is None else sum(measured.sizes[run[0] : run[1]]))
+        return least_around(view, measured, self.keep_first)
+
+
+class ControlNoOpCondenser(ControlCondenser):
+    """The whole history, with a control plane: it forgets nothing, enforces the window, and fails closed past it.
+
+    Use it as ``ControlNoOpCondenser(control=plane)``.
+    """
+
+    @override
+    def handles_condensation_requests(self) -> bool:
+        """It does not, as the native one; a model that says its context is too long ends the run with that error."""
+        return False
+
+    @override
+    def requirement(self, view: View, measured: Measured) -> CondensationRequirement | None:
+        return None
+
+    @override
+    def cut(self, view: View, measured: Measured) -> tuple[int, int] | None:
+        return None

@@ -22,6 +22,7 @@ from carriage_openhands.compat import (
     argument_schema,
     offered_schema,
 )
+from carriage_openhands.running import Known, Running, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,14 +32,6 @@ FRAME: Final = 8
 
 IMAGE: Final = 5_000
 """Tokens counted for each image: more than the providers' published most for one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """An event, measured: tokens, and marker look-alikes in it."""
-
-    tokens: int
-    imitations: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +71,11 @@ class Meter:
         self._count = count
         self._events: _ByIdentity[LLMConvertibleEvent, Size] = _ByIdentity()
         self._tools: _ByIdentity[ToolDefinition[Any, Any], MeasuredTool] = _ByIdentity()
+        self._running = Running(self.event)
+
+    def view(self, events: Sequence[LLMConvertibleEvent]) -> Known:
+        """Measure a view; its first event is the system prompt."""
+        return self._running.follow(events)
 
     def event(self, event: LLMConvertibleEvent) -> Size:
         """Measure an event as the message it becomes."""
@@ -86,10 +84,6 @@ class Meter:
     def tool(self, tool: ToolDefinition[Any, Any]) -> MeasuredTool:
         """Measure a tool's schema as the model is shown it."""
         return self._tools.get(tool, self._measure_tool)
-
-    def sizes(self, events: Sequence[LLMConvertibleEvent]) -> list[int]:
-        """Tokens of each event."""
-        return [self.event(event).tokens for event in events]
 
     def _measure_event(self, event: LLMConvertibleEvent) -> Size:
         message = event.to_llm_message()

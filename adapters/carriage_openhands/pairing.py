@@ -17,16 +17,32 @@ if TYPE_CHECKING:
     from carriage_openhands.compat import LLMConvertibleEvent
 
 
+class Pairing:
+    """Pairs calls and results while events come in.
+
+    Attributes:
+        lost: Ids of results whose call does not stand before them, or is answered already.
+    """
+
+    def __init__(self) -> None:
+        """Nothing has come in."""
+        self._waiting: set[str] = set()
+        self.lost: set[str] = set()
+
+    def add(self, event: LLMConvertibleEvent) -> None:
+        """Take the next event."""
+        if isinstance(event, ActionEvent):
+            self._waiting.add(event.tool_call_id)
+        elif isinstance(event, ObservationBaseEvent):
+            if event.tool_call_id in self._waiting:
+                self._waiting.remove(event.tool_call_id)
+            else:
+                self.lost.add(event.id)
+
+
 def orphans(events: Iterable[LLMConvertibleEvent]) -> set[str]:
     """Return the ids of results whose call does not stand before them, or is answered already."""
-    waiting: set[str] = set()
-    lost: set[str] = set()
+    pairing = Pairing()
     for event in events:
-        if isinstance(event, ActionEvent):
-            waiting.add(event.tool_call_id)
-        elif isinstance(event, ObservationBaseEvent):
-            if event.tool_call_id in waiting:
-                waiting.remove(event.tool_call_id)
-            else:
-                lost.add(event.id)
-    return lost
+        pairing.add(event)
+    return pairing.lost

@@ -163,7 +163,14 @@ def test_agent_and_condenser_survive_json(kit, plane):
     again = AgentBase.model_validate_json(agent.model_dump_json())
     assert isinstance(again, GuardedAgent)
     assert again.condenser.model_dump() == agent.condenser.model_dump()
-    assert set(agent.condenser.model_dump()) == {"kind", "control_reference", "keep_first", "max_size"}
+    assert set(agent.condenser.model_dump()) == {
+        "kind",
+        "control_reference",
+        "keep_first",
+        "max_size",
+        "needs",
+        "strict",
+    }
     assert again.control_condenser.control is plane
 
 
@@ -748,6 +755,6 @@ def test_two_actors_of_one_plane_are_judged_apart(kit, plane, talk):
 def test_the_adapter_is_declared_with_its_classes():
     """The lab and the command reach the adapter by these names."""
     assert ADAPTER.name == "openhands"
-    assert ADAPTER.drop_ins == {"rolling": ControlRollingCondenser}
+    assert ADAPTER.drop_ins["rolling"] is ControlRollingCondenser
     assert ADAPTER.guards == {"agent": GuardedAgent}
     assert issubclass(ControlRollingCondenser, ControlCondenser)

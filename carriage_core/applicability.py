@@ -72,7 +72,16 @@ def a_star(
     return tuple(
         policy
         for policy in registry.index.matching(action.name, action.object_type, action.attributes)
-        if in_scope(policy, runtime)
+        if binds_here(policy, runtime, action, moment, members)
+    )
+
+
+def binds_here(
+    policy: Policy, runtime: RuntimeState, action: Action, moment: Moment, members: tuple[View, ...]
+) -> bool:
+    """Whether a policy for this action and type of object is in scope, in force, and its `where` not surely false."""
+    return (
+        in_scope(policy, runtime)
         and in_force(policy, moment)
         and (
             policy.where is None

@@ -34,7 +34,9 @@ _HEAD: Final = re.compile(rf"=== {MARKER} v[0-9]+ (?:full|compact) [0-9a-f]{{16}
 _END: Final = f"=== END {MARKER} ==="
 _BOUND: Final = re.compile(f"{_HEAD.pattern}|{_END}")
 _FENCE: Final = re.compile(r" {0,3}(```|~~~)")
-_ITEM: Final = re.compile(r"(?: {0,3}(?:[-*+\u2022]|[0-9]{1,3}[.)])[ \t]+)?(?:\[([a-z0-9._-]{1,64})\][ \t]+)?(.+)")
+_ITEM: Final = re.compile(
+    r"(?: {0,3}(?:[-*+\u2022]|[0-9]{1,3}[.)])[ \t]+)?(?:\[([a-z0-9._-]{1,64})\][ \t]+)?((?:deny|confirm|permit)\b.+)"
+)
 _NESTS: Final = re.compile(r"\(|\bnot\b")
 
 

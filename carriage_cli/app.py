@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from carriage_cli.audit import audit
 from carriage_cli.check import check
 from carriage_cli.demo import demo
 from carriage_cli.lint import lint
@@ -20,6 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command()(audit)
 app.command()(check)
 app.command()(demo)
 app.command()(lint)

@@ -16,6 +16,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from carriage_core.audit_messages import AuditError, read_messages
 from carriage_lab.lines import GZIP_MAGIC
 from carriage_lab.readers_openhands import MODEL_KINDS, OTHER_KINDS, is_openhands
 from carriage_lab.trace import TraceFormatError
@@ -163,7 +164,7 @@ def _messages(path: Path, line: int, name: str, messages: Sequence[object]) -> T
 def _message(path: Path, line: int, message: object) -> dict[str, Any]:
     if not isinstance(message, dict) or not isinstance(message.get("role"), str):
         _fail(path, line, "a message without a role")
-    return {"content": None, **message}
+    return _checked(path, line, {"content": None, **message})
 
 
 # -- AutoGen ---------------------------------------------------------------------------------------
@@ -191,7 +192,9 @@ def _autogen(path: Path, name: str, message: object) -> dict[str, Any]:
     if kind == "FunctionExecutionResultMessage" and isinstance(content, list):
         content = [{"type": "text", "text": str(each.get("content", ""))} for each in content if isinstance(each, dict)]
     found = {"role": _AUTOGEN_ROLES[kind], "content": content}
-    return {**found, "provenance": message["provenance"]} if "provenance" in message else found
+    if "provenance" in message:
+        found["provenance"] = message["provenance"]
+    return _checked(path, 1, found)
 
 
 # -- OpenHands -------------------------------------------------------------------------------------
@@ -249,7 +252,20 @@ def _event(path: Path, line: int, record: dict[str, Any]) -> dict[str, Any]:
             found = {"role": "tool", "content": record.get("error")}
         case _:
             found = {"role": "tool", "content": record.get("rejection_reason")}
-    return {**found, "provenance": record["provenance"]} if "provenance" in record else found
+    if "provenance" in record:
+        found["provenance"] = record["provenance"]
+    return _checked(path, line, found)
+
+
+def _checked(path: Path, line: int, message: dict[str, Any]) -> dict[str, Any]:
+    """Refuse here, where the line is known, what an audit would refuse later."""
+    if message.get("provenance") is not None or not isinstance(message["content"], str | None):
+        try:
+            read_messages([message])
+        except AuditError as error:
+            problem = str(error).partition(". Mend:")[0].replace("messages[0]", "the message")
+            raise TraceFormatError(path, line, problem, mend=error.mend) from error
+    return message
 
 
 def _fail(file: Path, line: int, problem: str) -> NoReturn:

@@ -31,12 +31,14 @@ class ToolSpec:
         server: The MCP server or other origin, None for a local tool.
         arguments: Names the schema allows, or None where the schema is unknown or open.
         digest: SHA-256 of the JSON Schema of its arguments, None where unknown.
+        types: JSON types that the schema allows for each argument, where it says so; those of the elements for a list.
     """
 
     name: str
     server: str | None = None
     arguments: frozenset[str] | None = None
     digest: str | None = None
+    types: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @classmethod
     def of(cls, tool: ToolSpec | str | Mapping[str, object]) -> ToolSpec:
@@ -65,7 +67,40 @@ class ToolSpec:
             server=server if isinstance(server, str) else None,
             arguments=frozenset(map(str, properties)) if closed and isinstance(properties, Mapping) else None,
             digest=digest_of(json_tree(schema)),
+            types=_json_types(properties) if isinstance(properties, Mapping) else (),
         )
+
+
+_NUMERIC: Final = frozenset({"integer", "number"})
+_WRITTEN_AS: Final = {
+    Sort.NUMBER: _NUMERIC,
+    Sort.INTEGER: _NUMERIC,
+    Sort.MONEY: _NUMERIC,
+    Sort.BOOL: frozenset({"boolean"}),
+}
+"""JSON types that a value of a sort can have; a string for all others, and any for `Sort.ANY`."""
+
+
+def _json_types(properties: Mapping[object, object]) -> tuple[tuple[str, frozenset[str]], ...]:
+    found = {str(name): _types_of(entry) for name, entry in properties.items()}
+    return tuple((name, types) for name, types in found.items() if types)
+
+
+def _types_of(entry: object) -> frozenset[str]:
+    """Read the types of one property; empty where the schema does not say, or says it in a way not read here."""
+    if not isinstance(entry, Mapping):
+        return frozenset()
+    branches = entry.get("anyOf", entry.get("oneOf"))
+    if isinstance(branches, list):
+        each = [_types_of(branch) for branch in branches]
+        return frozenset[str]().union(*each) if all(each) else frozenset()
+    declared = entry.get("type")
+    names = {declared} if isinstance(declared, str) else {*declared} if isinstance(declared, list) else set()
+    if "array" in names:
+        # A list makes one action for each element, so the elements are what an attribute sees.
+        inner = _types_of(entry.get("items"))
+        return frozenset((names - {"array"}) | inner) if inner else frozenset()
+    return frozenset(str(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +345,21 @@ class ToolBinding:
                 f"{self.tool!r} returns text it read elsewhere and cannot be trusted_evidence.",
                 mend="let a tool of your own verify and return a structured result.",
             )
+
+    def contradictions(self, types: Mapping[str, frozenset[str]]) -> tuple[tuple[str, Sort, frozenset[str]], ...]:
+        """Find arguments declared of a type that the tool's schema rules out: such a value is never there.
+
+        Returns:
+            Argument, declared type, and the JSON types of the schema.
+        """
+        sources = [source for _, source in (*self.object_attributes, *self.action_attributes)]
+        return tuple(
+            (source.argument, source.sort, types[source.argument])
+            for source in sources
+            if source.argument in types
+            and source.sort is not Sort.ANY
+            and not types[source.argument] & _WRITTEN_AS.get(source.sort, frozenset({"string"}))
+        )
 
     @property
     def acts(self) -> bool:

@@ -67,6 +67,7 @@ class DefaultReader(PolicyReader):
                     effect=Effect.DEFAULT_DENY,
                     actions=(ANY_ACTION if action in {"any", ANY_ACTION} else action,),
                     text=text or f"{what} is done that no rule permits.",
+                    line=node.line,
                 ),
             )
         except PolicyError as problem:

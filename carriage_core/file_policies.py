@@ -139,6 +139,7 @@ class PolicyReader(ConditionReader):
             valid_until=self.instant(entries["valid_until"], f"{path}.valid_until")
             if "valid_until" in entries
             else None,
+            line=node.line,
         )
 
     def issuer(self, node: Node, path: str) -> Issuer | None:

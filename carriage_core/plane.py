@@ -285,7 +285,8 @@ class ControlPlane:
             Names of tools that are bound to no action, which the monitor will deny; empty where no rule has one.
 
         Raises:
-            ToolBindingError: Two tools share a name, or a binding names an argument that the schema lacks.
+            ToolBindingError: Two tools share a name, or a binding names an argument that the schema lacks or that is
+                never of the type the binding declares.
         """
         specs = [ToolSpec.of(tool) for tool in tools]
         names = [spec.name for spec in specs]
@@ -310,15 +311,20 @@ class ControlPlane:
             return tuple(name for name in names if name not in state.registry.bindings)
 
     def _check_binding(self, spec: ToolSpec) -> None:
-        if spec.arguments is None:
-            return
         for binding in self._state.registry.bindings.get(spec.name, ()):
-            missing = sorted(binding.known_arguments - spec.arguments)
-            if missing:
-                place = f" (policy file line {binding.line})" if binding.line else ""
+            place = f" (policy file line {binding.line})" if binding.line else ""
+            missing = [] if spec.arguments is None else sorted(binding.known_arguments - spec.arguments)
+            if missing and spec.arguments is not None:
                 raise ToolBindingError(
                     f"tools.{spec.name}{place} names the argument {missing[0]!r}, which the tool does not have.",
                     mend=near(missing[0], spec.arguments),
+                )
+            for argument, sort, types in binding.contradictions(dict(spec.types)):
+                # 3.3: of another type than declared is unknown, at every call.
+                raise ToolBindingError(
+                    f"tools.{spec.name}{place} declares the argument {argument!r} as {sort}, "
+                    f"and the tool's schema as {' or '.join(sorted(types))}.",
+                    mend="declare the type that the schema gives.",
                 )
 
     def bind(self, bindings: Iterable[ToolBinding]) -> None:

@@ -289,6 +289,7 @@ class Policy:
         valid_from: First instant in force, or None.
         valid_until: First instant no longer in force, or None.
         text: The sentence people wrote.
+        line: Line in the policy file, 0 where there is none; no part of the rule.
 
     Raises:
         PolicyError: Any part is out of the language or its bounds.
@@ -310,6 +311,7 @@ class Policy:
     priority: int = 0
     valid_from: datetime | None = None
     valid_until: datetime | None = None
+    line: int = field(default=0, repr=False, compare=False)
     digest: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

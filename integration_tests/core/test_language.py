@@ -12,6 +12,7 @@ from carriage_core import (
     Outcome,
     PolicyFileError,
     Settlement,
+    ToolBindingError,
     parse_policy_text,
 )
 from integration_tests.core.samples import Hands, release_plane
@@ -535,3 +536,39 @@ def test_a_shell_tool_is_judged_by_what_its_command_does(command: str, allowed: 
     held = release_plane(SHELL)
     assert held.check("bash", {"command": command}).allowed is allowed
     assert not held.check("bash", {"command": command, "is_input": True}).allowed
+
+
+# -- the tool's own schema -----------------------------------------------------------------------
+
+
+def offered(amount: object) -> dict[str, object]:
+    properties = {"order": {"type": "string"}, "customer": {"type": ["string", "null"]}, "amount": amount}
+    return {"name": "refund_order", "parameters": {"type": "object", "properties": properties}}
+
+
+@pytest.mark.parametrize(
+    "amount", [{"type": "string"}, {"type": "array", "items": {"type": "boolean"}}, {"anyOf": [{"type": "null"}]}]
+)
+def test_a_binding_that_contradicts_the_tools_schema_is_refused_at_start_up(amount: object) -> None:
+    """An amount declared money that is always a string would be unknown in every call, and nobody would know why."""
+    with pytest.raises(ToolBindingError, match=r"'amount' as money.*schema as") as caught:
+        plane(rule("never", "deny")).offer([offered(amount)])
+    assert "policy file line" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "amount",
+    [
+        {"type": "number"},
+        {"type": ["integer", "null"]},
+        {"anyOf": [{"type": "string"}, {"type": "number"}]},
+        {"anyOf": [{"type": "string"}, {"$ref": "#/x"}]},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "array"},
+        {},
+        True,
+    ],
+)
+def test_a_schema_that_may_hold_the_declared_type_is_taken(amount: object) -> None:
+    """Only what the schema rules out is refused."""
+    assert plane(rule("never", "deny")).offer([offered(amount)]) == ()

@@ -33,6 +33,7 @@ class EntryKind(StrEnum):
     EVIDENCE = "evidence"
     APPROVAL = "approval"
     REGISTRY = "registry"
+    SUMMARY = "summary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from carriage_core.canonical import digest_of
 from carriage_core.capsule import Tier
 from carriage_core.errors import ControlNotFoundError, ToolBindingError
 from carriage_core.gate import DEFAULT_APPROVAL_LIFE, ActionGate
+from carriage_core.manifest import EntryKind
 from carriage_core.policy import Mode
 from carriage_core.policy_file import load_policy_file
 from carriage_core.registry import PolicyRegistry
@@ -29,7 +30,7 @@ from carriage_core.vocabulary import near
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
 
     from carriage_core.assembler import Tool
@@ -366,6 +367,19 @@ class ControlPlane:
         The log then says ``would_fail_closed``, once: an overload is on it already (DESIGN 3.13).
         """
         return self._assembler.would_fail(problem)
+
+    def log_summary(self, body: Mapping[str, object]) -> None:
+        """Record that part of the history was summarised or dropped, and what the summary says of rules.
+
+        Args:
+            body: A JSON tree without conversation text.
+
+        Raises:
+            SinkError: It could not be recorded.
+        """
+        state = self._state
+        with state.lock:
+            state.append(EntryKind.SUMMARY, {"actor": self._runtime.actor, **body})
 
     # -- before and after the action -------------------------------------------------------------
 

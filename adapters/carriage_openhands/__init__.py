@@ -11,11 +11,23 @@ from carriage_core import Adapter
 from carriage_openhands.agent import GuardedAgent
 from carriage_openhands.condenser import ControlNoOpCondenser, ControlRollingCondenser
 from carriage_openhands.guard import PolicyDenied
+from carriage_openhands.summarizing import ControlSummarizingCondenser
 
 ADAPTER: Final = Adapter(
     name="openhands",
-    drop_ins={"rolling": ControlRollingCondenser, "noop": ControlNoOpCondenser},
+    drop_ins={
+        "rolling": ControlRollingCondenser,
+        "noop": ControlNoOpCondenser,
+        "summarizing": ControlSummarizingCondenser,
+    },
     guards={"agent": GuardedAgent},
 )
 
-__all__ = ["ADAPTER", "ControlNoOpCondenser", "ControlRollingCondenser", "GuardedAgent", "PolicyDenied"]
+__all__ = [
+    "ADAPTER",
+    "ControlNoOpCondenser",
+    "ControlRollingCondenser",
+    "ControlSummarizingCondenser",
+    "GuardedAgent",
+    "PolicyDenied",
+]

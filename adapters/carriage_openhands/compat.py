@@ -17,9 +17,10 @@ from openhands.sdk.context.condenser.base import (
     NoCondensationAvailableException,
     RollingCondenser,
 )
+from openhands.sdk.context.condenser.llm_summarizing_condenser import LLMSummarizingCondenser
 from openhands.sdk.context.view import View
 from openhands.sdk.event import ActionEvent, LLMConvertibleEvent, SystemPromptEvent
-from openhands.sdk.event.condenser import Condensation
+from openhands.sdk.event.condenser import Condensation, CondensationSummaryEvent
 from openhands.sdk.event.llm_convertible.observation import ObservationBaseEvent
 from openhands.sdk.llm import LLM, ImageContent, Message, TextContent
 from openhands.sdk.mcp.definition import MCPToolAction
@@ -42,8 +43,10 @@ __all__ = [
     "Agent",
     "Condensation",
     "CondensationRequirement",
+    "CondensationSummaryEvent",
     "ImageContent",
     "LLMConvertibleEvent",
+    "LLMSummarizingCondenser",
     "Message",
     "NoCondensationAvailableException",
     "Observation",

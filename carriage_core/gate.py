@@ -55,13 +55,16 @@ class ActionGate:
         """3.13: in observe mode nothing is blocked and nothing spent; what would have happened is marked."""
         if self._mode is Mode.ENFORCE:
             return verdict
-        would = verdict.outcome if verdict.would is None else verdict.would
+        marked = verdict.would is not None
+        would, code = (verdict.would, verdict.would_code) if marked else (verdict.outcome, verdict.code)
+        passes = would is Outcome.ALLOW
         return dataclasses.replace(
             verdict,
             outcome=Outcome.ALLOW,
-            code="allowed" if would is Outcome.ALLOW else "observed",
+            code="allowed" if passes else "observed",
             one_use=(),
-            would=None if would is Outcome.ALLOW else would,
+            would=None if passes else would,
+            would_code=None if passes else code,
         )
 
     def _stricter(self, proposal: _Proposal, moment: Moment) -> Verdict:
@@ -86,7 +89,7 @@ class ActionGate:
             offered is not None and call.tool not in offered
         ):
             message = "The policies or tools in force changed since the model was last called; ask it again."
-            return dataclasses.replace(newest, outcome=Outcome.DENY, code="control_changed", message=message)
+            return _refused(newest, "control_changed", message)
         if placed.registry is state.registry:
             return newest
         shown_verdict = self._judge(proposal, placed.registry, moment, spec)
@@ -152,9 +155,7 @@ class ActionGate:
         except Exception as fault:  # noqa: BLE001  # invariant 11: a fault denies
             code = "internal_fault"
             message = f"The evidence could not be reserved ({type(fault).__name__}); nothing was executed."
-        return self._marked(
-            dataclasses.replace(verdict, outcome=Outcome.DENY, code=code, message=message, charges=(), would=None)
-        )
+        return self._marked(_refused(verdict, code, message))
 
     def _release(self, decision: str, verdict: Verdict) -> None:
         self._state.ledger.release(decision)
@@ -274,6 +275,13 @@ class _Unreadable:
     given: object
 
 
+def _refused(verdict: Verdict, code: str, message: str) -> Verdict:
+    """Deny what the rules allow, for a reason that is none of theirs and that no mode of a rule changes."""
+    return dataclasses.replace(
+        verdict, outcome=Outcome.DENY, code=code, message=message, charges=(), would=None, would_code=None
+    )
+
+
 def _merged(charges: tuple[Charge, ...], others: tuple[Charge, ...]) -> tuple[Charge, ...]:
     """Charges of both snapshots; a counter that both have is charged once."""
     known = {charge.account for charge in charges}
@@ -306,6 +314,7 @@ def _decision_body(decision: Decision, mode: Mode) -> dict[str, object]:
         "tool": decision.call.tool,
         "verdict": verdict.outcome.value,
         "would": None if verdict.would is None else verdict.would.value,
+        "would_code": verdict.would_code,
     }
 
 

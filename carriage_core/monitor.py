@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from carriage_core.verdict import Reason
 
 _ORDER: Final = {Effect.DENY: 0, Effect.DEFAULT_DENY: 1, Effect.CONFIRM: 2, Effect.PERMIT: 3}
+_CODES: Final = {Outcome.ALLOW: "allowed", Outcome.DENY: "rule", Outcome.CONFIRM: "needs_approval"}
 
 
 def judge(
@@ -150,7 +151,8 @@ def _judge_actions(
     if outcome is Outcome.CONFIRM:
         verdict = _approved(verdict, call, held)
     if would is not outcome:
-        verdict = replace(verdict, would=would, code="observed" if verdict.code == "allowed" else verdict.code)
+        code = "observed" if verdict.code == "allowed" else verdict.code
+        verdict = replace(verdict, would=would, would_code=_CODES[would], code=code)
     return verdict
 
 
@@ -181,15 +183,14 @@ def _verdict(
         for record in ruling.records:
             # 3.13: what is only observed spends nothing.
             used[record.id] |= record.single_use and not ruling.observed
-    code, message = "allowed", f"No rule binds this call of {call.tool}."
+    message = f"No rule binds this call of {call.tool}."
     if outcome is Outcome.DENY:
-        code, message = "rule", f"Denied by policy {reasons[0].policy_id}: {reasons[0].clause}."
+        message = f"Denied by policy {reasons[0].policy_id}: {reasons[0].clause}."
     elif outcome is Outcome.CONFIRM:
-        code = "needs_approval"
         message = f"Policy {reasons[0].policy_id} needs an approval of this very call."
     return Verdict(
         outcome=outcome,
-        code=code,
+        code=_CODES[outcome],
         tool=call.tool,
         message=message,
         reasons=reasons,

@@ -261,6 +261,18 @@ class ControlPlane:
         """
         self._change(lambda registry: registry.withdraw(identity, by=by), "withdraw", identity[3], None)
 
+    def set_mode(self, identity: Identity, mode: Mode | str, *, by: Issuer) -> None:
+        """Set whether one policy is enforced or only observed; from the next assembly and decision on (DESIGN 3.13).
+
+        Raises:
+            ProvenanceError: `by` is neither its issuer nor of a higher rank, or a higher one has set it.
+            PolicyError: There is no such policy.
+        """
+        wanted = Mode(mode)
+        self._change(
+            lambda registry: registry.set_mode(identity, wanted, by=by), f"mode {wanted.value}", identity[3], None
+        )
+
     def _change(
         self,
         change: Callable[[PolicyRegistry], PolicyRegistry],

@@ -19,12 +19,23 @@ from carriage_core.vocabulary import Vocabulary
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from carriage_core.policy import Issuer, Policy
+    from carriage_core.policy import Issuer, Mode, Policy
 
 MAX_POLICIES: Final = 100_000
 """Most policies in one registry (DESIGN 3.14)."""
 
 type Identity = tuple[str, str, str | None, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModeSetting:
+    """The mode that `by` set for a policy."""
+
+    mode: Mode
+    by: Issuer
+
+
+_NO_MODES: Final[Mapping[Identity, ModeSetting]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +45,9 @@ class PolicyRegistry:
     Build it with `of` (or from a policy file); the constructor takes what `of` has checked.
 
     Attributes:
-        policies: The newest version of each identity, in capsule order.
+        policies: The newest version of each identity, in capsule order, in the mode that holds for it.
+        issued: The same as their issuers wrote them.
+        modes: Modes that an authority set for a policy, whatever its versions say.
         bindings: All bindings of each tool; where several name a tool, all apply (DESIGN 3.1).
         versions: Newest version and digest ever admitted for each identity, withdrawn ones included.
         digest: SHA-256 over policies and bindings.
@@ -43,6 +56,8 @@ class PolicyRegistry:
     """
 
     policies: tuple[Policy, ...]
+    issued: tuple[Policy, ...] = field(repr=False)
+    modes: Mapping[Identity, ModeSetting]
     bindings: Mapping[str, tuple[ToolBinding, ...]]
     versions: Mapping[Identity, tuple[int, str]]
     digest: str
@@ -77,6 +92,7 @@ class PolicyRegistry:
         policies: tuple[Policy, ...],
         bindings: tuple[ToolBinding, ...],
         versions: Mapping[Identity, tuple[int, str]],
+        modes: Mapping[Identity, ModeSetting] = _NO_MODES,
     ) -> PolicyRegistry:
         if len(policies) > MAX_POLICIES:
             raise PolicyError(f"a registry holds at most {MAX_POLICIES} policies.", mend="split it by tenant or agent.")
@@ -86,10 +102,13 @@ class PolicyRegistry:
         for policy in newest:
             for fault in vocabulary.faults(policy):
                 raise PolicyError(f"policy {policy.id}: {fault.path}: {fault.message}.", mend=fault.mend)
-        ordered = tuple(sorted(newest, key=lambda policy: policy.order))
-        seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in ordered}
+        issued = tuple(sorted(newest, key=lambda policy: policy.order))
+        seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in issued}
+        ordered = tuple(_in_mode(policy, modes) for policy in issued) if modes else issued
         return cls(
             policies=ordered,
+            issued=issued,
+            modes=MappingProxyType(dict(modes)),
             bindings=MappingProxyType(by_tool),
             versions=MappingProxyType(seen),
             digest=_digest(ordered, by_tool, shipped=True),
@@ -115,16 +134,41 @@ class PolicyRegistry:
                 f"it belongs to {policy.issuer.kind} {policy.issuer.name!r}.",
                 mend="let its own issuer admit it.",
             )
-        kept = tuple(other for other in self.policies if other.identity != policy.identity)
+        kept = tuple(other for other in self.issued if other.identity != policy.identity)
         known = self.versions.get(policy.identity)
         if known is not None and policy.version < known[0]:
             raise PolicyError(
                 f"version {policy.version} of {policy.id!r} is older than {known[0]}.",
                 mend="raise the version.",
             )
-        if known == (policy.version, policy.digest) and len(kept) == len(self.policies):
+        if known == (policy.version, policy.digest) and len(kept) == len(self.issued):
             raise PolicyError(f"version {policy.version} of {policy.id!r} was withdrawn.", mend="raise the version.")
-        return self._snapshot((*kept, policy), self._all_bindings(), self.versions)
+        modes = dict(self.modes)
+        if policy.identity in modes and modes[policy.identity].by == policy.issuer:
+            del modes[policy.identity]  # its next version says itself what it is
+        return self._snapshot((*kept, policy), self._all_bindings(), self.versions, modes)
+
+    def set_mode(self, identity: Identity, mode: Mode, *, by: Issuer) -> PolicyRegistry:
+        """Return the snapshot in which the policy of that identity is enforced, or only observed (DESIGN 3.13).
+
+        What a higher issuer set holds for later versions too, until that issuer or a yet higher one sets it anew.
+
+        Raises:
+            ProvenanceError: `by` is neither its issuer nor of a higher rank, or a higher one has set it.
+            PolicyError: There is no such policy.
+        """
+        policy = next((policy for policy in self.issued if policy.identity == identity), None)
+        if policy is None:
+            raise _unknown(identity)
+        setting = self.modes.get(identity)
+        last = policy.issuer if setting is None else setting.by
+        if by != last and by.kind.rank >= last.kind.rank:
+            raise ProvenanceError(
+                f"{by.kind} {by.name!r} cannot set the mode of {identity[3]!r}: {last.kind} {last.name!r} has set it.",
+                mend=f"let {last.name!r} set it, or an issuer of a higher rank.",
+            )
+        modes = {**self.modes, identity: ModeSetting(mode=mode, by=by)}
+        return self._snapshot(self.issued, self._all_bindings(), self.versions, modes)
 
     def withdraw(self, identity: Identity, *, by: Issuer) -> PolicyRegistry:
         """Return the snapshot without the policy of that identity.
@@ -138,16 +182,14 @@ class PolicyRegistry:
             raise ProvenanceError(
                 f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it."
             )
-        kept = tuple(policy for policy in self.policies if policy.identity != identity)
-        if len(kept) == len(self.policies):
-            raise PolicyError(
-                f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies."
-            )
+        kept = tuple(policy for policy in self.issued if policy.identity != identity)
+        if len(kept) == len(self.issued):
+            raise _unknown(identity)
         if not kept:
             raise EmptyRegistryError(
                 f"{identity[3]!r} is the last policy.", mend="use a plane made with unsafe_empty() instead."
             )
-        return self._snapshot(kept, self._all_bindings(), self.versions)
+        return self._snapshot(kept, self._all_bindings(), self.versions, self.modes)
 
     def with_bindings(self, bindings: Iterable[ToolBinding]) -> PolicyRegistry:
         """Return the snapshot with further bindings, such as an adapter's for its framework's own tools.
@@ -155,10 +197,21 @@ class PolicyRegistry:
         A tool that is already bound keeps its bindings; a shipped one never loosens an operator's.
         """
         fresh = tuple(replace(binding, shipped=True) for binding in bindings if binding.tool not in self.bindings)
-        return self._snapshot(self.policies, (*self._all_bindings(), *fresh), self.versions) if fresh else self
+        if not fresh:
+            return self
+        return self._snapshot(self.issued, (*self._all_bindings(), *fresh), self.versions, self.modes)
 
     def _all_bindings(self) -> tuple[ToolBinding, ...]:
         return tuple(binding for bindings in self.bindings.values() for binding in bindings)
+
+
+def _unknown(identity: Identity) -> PolicyError:
+    return PolicyError(f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies.")
+
+
+def _in_mode(policy: Policy, modes: Mapping[Identity, ModeSetting]) -> Policy:
+    setting = modes.get(policy.identity)
+    return policy if setting is None or setting.mode is policy.mode else replace(policy, mode=setting.mode)
 
 
 def _digest(policies: tuple[Policy, ...], by_tool: Mapping[str, tuple[ToolBinding, ...]], *, shipped: bool) -> str:

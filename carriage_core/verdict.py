@@ -76,6 +76,7 @@ class Verdict:
         call_digest: What an approval of this very call is bound to; None where none is asked for.
         registry_digest: The snapshot judged against.
         would: What would have happened had nothing been in observe mode, where that is something else (DESIGN 3.13).
+        would_code: The code of that, so that what was only marked can be counted by its cause.
     """
 
     outcome: Outcome
@@ -92,6 +93,7 @@ class Verdict:
     call_digest: str | None = None
     registry_digest: str = ""
     would: Outcome | None = None
+    would_code: str | None = None
 
     @property
     def allowed(self) -> bool:

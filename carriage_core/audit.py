@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Final
 from carriage_core.attribute_types import AttributeTypes
 from carriage_core.audit_compare import Comparison, compare, lifted, rule_of, same_text, unverifiable
 from carriage_core.audit_decide import Decide, exactly
-from carriage_core.audit_findings import SEVERITY, AuditReport, Carriage, Finding, Stranger
+from carriage_core.audit_findings import AuditReport, Carriage
 from carriage_core.audit_messages import Segment, read_messages
-from carriage_core.audit_prose import Name, Told, names
-from carriage_core.capsule_text import count_imitations
-from carriage_core.clause import clause_of, render_clause
+from carriage_core.audit_prose import Name, names
+from carriage_core.audit_reading import Reading, said, shown_clause
 from carriage_core.errors import EmptyRegistryError, PolicyError
 from carriage_core.policy import ANY_ACTION, Effect, Policy
-from carriage_core.visible import Entry, Form, Recogniser, Visible
+from carriage_core.visible import Entry, Recogniser, Visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +85,7 @@ class CarriageAudit:
             AuditError: A message is not of that shape, or the transcript is over a limit.
         """
         segments = read_messages(messages)
-        return _Reading(self, segments).report()
+        return Reading(self, segments).report()
 
     # -- the policies' side, for one reading ---------------------------------------------------------
 
@@ -101,15 +100,12 @@ class CarriageAudit:
 
     def compared(self, policy: Policy, entry: Entry) -> Comparison:
         """Compare an entry that is not the policy letter for letter; remembered by what it says."""
-        clause = clause_of(entry.policy) if entry.policy is not None else entry.clause
-        said = entry.policy.digest if entry.policy is not None else "" if clause is None else render_clause(clause)
-        if not said:
+        what = said(entry)
+        if not what:
             return unverifiable("its entry holds another text")
-        key = (policy.digest, said)
+        key = (policy.digest, what)
         if key not in self._known:
-            if len(self._known) >= MAX_REMEMBERED:
-                self._known.clear()
-            self._known[key] = self._compare(policy, entry)
+            self._remember(key, self._compare(policy, entry))
         return self._known[key]
 
     def _compare(self, policy: Policy, entry: Entry) -> Comparison:
@@ -167,16 +163,33 @@ class CarriageAudit:
     def lifted(self, policy: Policy, entries: Iterable[Entry]) -> tuple[Comparison, Entry] | None:
         """Find a permit or confirm among `entries` that lifts a default the source does not lift (DESIGN 3.11)."""
         for entry in entries:
-            shown = None if entry.equal else self.shown(policy, entry)
-            if shown is None or shown.effect not in _LIFTS or not shown.mediated:
+            effect = None if entry.equal or (clause := shown_clause(entry)) is None else clause.effect
+            if effect not in _LIFTS:
                 continue
-            found = lifted(self._lifters, (*self._lifters, shown), policy, self._decide)
-            if found.witness is not None:
-                why = f"a {shown.effect} in message {entry.segment.index} lifts it"
-                return Comparison(carriage=Carriage.WEAKENED, why=why, witness=found.witness), entry
-            if found.undecided:
-                return unverifiable(f"nobody can say whether a {shown.effect} beside it lifts it"), entry
+            key = (policy.digest, f"lifts {said(entry)}")
+            if key not in self._known:
+                self._remember(key, self._lifted(policy, entry))
+            found = self._known[key]
+            if found.carriage is not Carriage.EQUIVALENT:
+                return found, entry
         return None
+
+    def _lifted(self, policy: Policy, entry: Entry) -> Comparison:
+        shown = self.shown(policy, entry)
+        if shown is None or not shown.mediated:
+            return Comparison(carriage=Carriage.EQUIVALENT, why="no rule of the language, so it lifts nothing")
+        found = lifted(self._lifters, (*self._lifters, shown), policy, self._decide)
+        if found.witness is not None:
+            why = f"a trusted or unattested {shown.effect} beside it lifts it"
+            return Comparison(carriage=Carriage.WEAKENED, why=why, witness=found.witness)
+        if found.undecided:
+            return unverifiable(f"nobody can say whether a {shown.effect} beside it lifts it")
+        return Comparison(carriage=Carriage.EQUIVALENT, why="it lifts nothing more")
+
+    def _remember(self, key: tuple[str, str], found: Comparison) -> None:
+        if len(self._known) >= MAX_REMEMBERED:
+            self._known.clear()
+        self._known[key] = found
 
     def misnamed(self, policy: Policy, bindings: Iterable[ToolBinding]) -> tuple[str, ...]:
         """Name the tools of a policy's actions and evidence that a capsule says mean something else."""
@@ -191,167 +204,4 @@ class CarriageAudit:
                     and repr(binding.canonical()) not in self._bound[binding.tool]
                 }
             )
-        )
-
-
-class _Reading:
-    """One transcript."""
-
-    def __init__(self, audit: CarriageAudit, segments: tuple[Segment, ...]) -> None:
-        self._audit = audit
-        self._segments = segments
-        self._visible: Visible = audit.recognised(segments)
-        self._told = Told(self._visible)
-        self._used: set[int] = set()
-        self._by_digest: dict[str, list[Entry]] = {}
-        self._by_id: dict[str, list[Entry]] = {}
-        self._free: list[Entry] = []
-        for entry in self._visible.entries:
-            for digest in entry.equal:
-                self._by_digest.setdefault(digest, []).append(entry)
-            if not entry.equal and entry.id is not None:
-                self._by_id.setdefault(entry.id, []).append(entry)
-            if not audit.bears_known_id(entry):
-                self._free.append(entry)
-        self._bindings = {(each.segment.index, each.start): each.bindings for each in self._visible.capsules}
-        self._taken = self._claimed()
-
-    def report(self) -> AuditReport:
-        findings = tuple(self._finding(policy) for policy in self._audit.policies)
-        strangers = tuple(
-            Stranger(
-                id=entry.id,
-                clause=self._line(entry),
-                message=entry.segment.index,
-                trusted=entry.segment.trusted,
-            )
-            for entry in self._free
-            if id(entry) not in self._used
-        )
-        return AuditReport(
-            findings=findings,
-            strangers=strangers,
-            messages=len(self._segments),
-            attested=sum(segment.provenance is not None for segment in self._segments),
-            imitations=sum(count_imitations(segment.text) for segment in self._segments if not segment.counts),
-        )
-
-    @staticmethod
-    def _line(entry: Entry) -> str:
-        clause = clause_of(entry.policy) if entry.policy is not None else entry.clause
-        return "" if clause is None else render_clause(clause)
-
-    def _claimed(self) -> dict[int, set[str]]:
-        """Give each rule without a known id to the policies that it is, where it is any."""
-        claimed: dict[int, set[str]] = {}
-        for entry in self._free:
-            for policy in self._audit.policies:
-                if (
-                    self._overlaps(policy, entry)
-                    and self._audit.compared(policy, entry).carriage is Carriage.EQUIVALENT
-                ):
-                    claimed.setdefault(id(entry), set()).add(policy.digest)
-        return claimed
-
-    def _overlaps(self, policy: Policy, entry: Entry) -> bool:
-        shown = clause_of(entry.policy) if entry.policy is not None else entry.clause
-        if shown is None or not policy.mediated:
-            return False
-        wild = ANY_ACTION in policy.actions or ANY_ACTION in shown.actions
-        same_type = policy.object_type in {None, shown.object_type} or shown.object_type is None
-        return same_type and (wild or bool(set(policy.actions) & set(shown.actions)))
-
-    def _finding(self, policy: Policy) -> Finding:
-        every = (*self._by_digest.get(policy.digest, ()), *self._of_id(policy))
-        trusted = tuple(entry for entry in every if entry.segment.trusted)
-        # What nobody vouches for takes nothing from what somebody does, and adds nothing to it (DESIGN 3.1).
-        entries = trusted or every
-        if entries:
-            return self._own(policy, entries, self._beside(trusted=bool(trusted)))
-        free = [entry for entry in self._free if self._belongs(policy, entry)]
-        free = [entry for entry in free if entry.segment.trusted] or free
-        if free:
-            return self._loose(policy, free)
-        mentioned = self._told.mentions(self._audit.name(policy))
-        if mentioned:
-            why = "prose names it; logic cannot say what the prose makes of it"
-            return self._made(policy, unverifiable(why), mentioned, "")
-        return self._made(policy, Comparison(carriage=Carriage.ABSENT, why="nothing names it"), (), "")
-
-    def _of_id(self, policy: Policy) -> list[Entry]:
-        found = self._by_id.get(policy.id, [])
-        return [
-            entry
-            for entry in found
-            if entry.policy is None
-            or entry.policy.identity == policy.identity
-            or entry.policy.identity not in {other.identity for other in self._audit.policies}
-        ]
-
-    def _belongs(self, policy: Policy, entry: Entry) -> bool:
-        claimed = self._taken.get(id(entry))
-        return self._overlaps(policy, entry) if claimed is None else policy.digest in claimed
-
-    def _beside(self, *, trusted: bool) -> list[Entry]:
-        return [entry for entry in self._visible.entries if entry.segment.trusted or not trusted]
-
-    def _own(self, policy: Policy, entries: Sequence[Entry], beside: Sequence[Entry]) -> Finding:
-        """Judge a policy by the entries that bear its id or are it: the worst of them counts."""
-        judged = [(self._judged(policy, entry), entry) for entry in entries]
-        if len(judged) > 1 and all(found.carriage is Carriage.WEAKENED and found.extra is None for found, _ in judged):
-            whole = self._audit.pieces(policy, entries)
-            if whole is not None:
-                judged = [(whole, entry) for entry in entries]
-        if any(found.carriage in {Carriage.PRESERVED, Carriage.PRESERVED_IF_TRUSTED} for found, _ in judged):
-            judged = [pair for pair in judged if pair[0].carriage is not Carriage.EQUIVALENT]
-        worst, entry = max(judged, key=lambda pair: SEVERITY[pair[0].carriage])
-        if policy.effect is Effect.DEFAULT_DENY and SEVERITY[worst.carriage] < SEVERITY[Carriage.MISBOUND]:
-            lift = self._audit.lifted(policy, beside)
-            if lift is not None and SEVERITY[lift[0].carriage] > SEVERITY[worst.carriage]:
-                self._used.add(id(lift[1]))
-                return self._made(policy, lift[0], (entry.segment.index, lift[1].segment.index), entry.form)
-        places = [each.segment.index for found, each in judged if found.carriage is worst.carriage]
-        return self._made(policy, worst, places, entry.form)
-
-    def _loose(self, policy: Policy, entries: Sequence[Entry]) -> Finding:
-        """Judge a policy by clauses without its id. Denials add up, so the best of them holds."""
-        judged = [(self._judged(policy, entry), entry) for entry in entries]
-        doubtful = [pair for pair in judged if pair[0].carriage is Carriage.UNVERIFIABLE]
-        whole = self._audit.pieces(policy, entries) if not doubtful else None
-        best, entry = min(doubtful or judged, key=lambda pair: SEVERITY[pair[0].carriage])
-        if whole is not None and best.carriage is not Carriage.EQUIVALENT:
-            best = whole
-        self._used.update(id(each) for each in entries)
-        return self._made(policy, best, [entry.segment.index], entry.form)
-
-    def _judged(self, policy: Policy, entry: Entry) -> Comparison:
-        doubt = self._told.doubt(entry, self._audit.name(policy))
-        if doubt:
-            return unverifiable(doubt)
-        bindings = self._bindings.get((entry.segment.index, entry.start), ()) if entry.form is Form.FULL else ()
-        misnamed = self._audit.misnamed(policy, bindings)
-        if misnamed:
-            return Comparison(
-                carriage=Carriage.MISBOUND,
-                why=f"the capsule says that {' and '.join(misnamed)} means something else",
-                bound=tuple(f"tool {tool}" for tool in misnamed),
-            )
-        if policy.digest in entry.equal:
-            kind = Carriage.PRESERVED if entry.segment.trusted else Carriage.PRESERVED_IF_TRUSTED
-            return Comparison(carriage=kind, why=f"{entry.form}, letter for letter")
-        return self._audit.compared(policy, entry)
-
-    @staticmethod
-    def _made(policy: Policy, found: Comparison, messages: Sequence[int], form: str) -> Finding:
-        return Finding(
-            policy_id=policy.id,
-            digest=policy.digest,
-            carriage=found.carriage,
-            mediated=policy.mediated,
-            messages=tuple(sorted(set(messages))),
-            form=str(form),
-            witness=found.witness,
-            extra=found.extra,
-            bound=found.bound,
-            why=found.why,
         )

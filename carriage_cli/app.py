@@ -13,6 +13,7 @@ from carriage_cli.check import check
 from carriage_cli.demo import demo
 from carriage_cli.lint import lint
 from carriage_cli.replay import replay
+from carriage_cli.schema import schema
 
 app = typer.Typer(
     name="carriage",
@@ -26,6 +27,7 @@ app.command()(check)
 app.command()(demo)
 app.command()(lint)
 app.command()(replay)
+app.command()(schema)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer's callback signature

@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """``carriage check``: what the monitor would say about one call, without running anything.
 
-Exit codes: 0 allow, 2 the policy file or the arguments are wrong, 3 deny, 4 confirm.
+Exit codes: 0 allow, 2 a file or the arguments are wrong, 3 deny, 4 confirm.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from pathlib import Path  # noqa: TC003  # typer reads it
-from typing import Annotated, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
-from carriage_core import CarriageError, ControlPlane, Outcome, Utf8UpperBound, Verdict
+from carriage_cli.evidence import EvidenceFileError, file_runs, plain_json, read_runs
+from carriage_core import CarriageError, ControlPlane, Outcome, Utf8UpperBound
+
+if TYPE_CHECKING:
+    from carriage_core import Verdict
 
 USAGE: Final = 2
 EXIT: Final = {Outcome.ALLOW: 0, Outcome.DENY: 3, Outcome.CONFIRM: 4}
@@ -25,16 +28,25 @@ def check(  # the options of one verb
     *,
     tool: Annotated[str, typer.Option("--tool", metavar="NAME", help="The tool the agent would call.")],
     arguments: Annotated[str, typer.Option("--args", metavar="JSON", help="Its arguments, a JSON object.")] = "{}",
+    evidence: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='What trusted tools returned before: [{"tool":, "args":, "result":}, ...].'),
+    ] = None,
     actor: Annotated[str | None, typer.Option("--actor", metavar="NAME", help="The agent that acts.")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="The tenant it acts for.")] = None,
+    task: Annotated[str | None, typer.Option("--task", metavar="NAME", help="The task it works on.")] = None,
+    server: Annotated[str | None, typer.Option("--server", metavar="NAME", help="The tool's MCP server.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict as JSON.")] = False,
 ) -> None:
-    """Print the verdict on one call, with its reasons. No evidence is on record, so a rule that needs some stands."""
+    """Print the verdict on one call, with its reasons. Without --evidence a rule that needs some stands."""
+    call = _object(arguments)
     try:
-        plane = ControlPlane.from_file(policies, actor=actor, tenant=tenant, counter=Utf8UpperBound())
-    except CarriageError as error:
+        plane = ControlPlane.from_file(policies, actor=actor, tenant=tenant, task=task, counter=Utf8UpperBound())
+        if evidence is not None:
+            file_runs(read_runs(evidence), plane, evidence)
+    except (CarriageError, EvidenceFileError) as error:
         _stop(str(error))
-    verdict = plane.check(tool, _object(arguments))
+    verdict = plane.check(tool, call, server=server)
     if as_json:
         sys.stdout.write(json.dumps(_as_json(verdict), indent=2) + "\n")
     else:
@@ -44,7 +56,7 @@ def check(  # the options of one verb
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+        value = plain_json(text)
     except ValueError as problem:
         _stop(f'--args is not a JSON object ({problem}). Mend: write it as \'{{"name": "value"}}\'.')
     if not isinstance(value, dict):
@@ -52,21 +64,39 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse duplicate keys: which of them runs is the tool's choice, not ours (DESIGN 3.4)."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
 def _as_json(verdict: Verdict) -> dict[str, object]:
-    tree = dataclasses.asdict(verdict)
-    return {**tree, "governing": sorted(verdict.governing), "explanation": verdict.explain()}
+    return {
+        "outcome": verdict.outcome.value,
+        "code": verdict.code,
+        "tool": verdict.tool,
+        "explanation": verdict.explain(),
+        "message": verdict.message,
+        "would": None if verdict.would is None else verdict.would.value,
+        "policies": list(verdict.policies),
+        "reasons": [
+            {
+                "policy": reason.policy_id,
+                "effect": reason.effect,
+                "clause": reason.clause,
+                "values": dict(reason.values),
+                "lift": reason.lift,
+                "observed": reason.observed,
+            }
+            for reason in verdict.reasons
+        ],
+        "evidence": list(verdict.evidence),
+        "spends": list(verdict.one_use),
+        "counts": [
+            # str: JSON numbers are not exact everywhere
+            {
+                "amount": None if charge.amount is None else str(charge.amount),
+                "window_seconds": charge.window.total_seconds(),
+            }
+            for charge in verdict.charges
+        ],
+        "arguments_sha256": verdict.argument_digest,
+        "registry": verdict.registry_digest,
+    }
 
 
 def _stop(text: str) -> NoReturn:

@@ -10,16 +10,13 @@ import dataclasses
 import json
 import sys
 from pathlib import Path  # noqa: TC003  # typer reads it
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from carriage_core import Fault, PolicyFileError, load_policy_file, names_every_constant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from carriage_core import PolicyRegistry
+from carriage_cli.doubts import doubts, doubts_about_tools
+from carriage_cli.evidence import plain_json
+from carriage_core import CarriageError, Fault, PolicyFileError, ToolSpec, load_policy_file
 
 USAGE: Final = 2
 
@@ -27,13 +24,20 @@ USAGE: Final = 2
 def lint(
     policies: Annotated[Path, typer.Argument(metavar="POLICIES", help="A policy file.")],
     *,
+    tools: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The tools the agent has: a JSON list of names or schemas.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print errors and warnings as JSON.")] = False,
 ) -> None:
     """Load a policy file and say what is wrong with it, and what it does less than it may seem."""
     errors: tuple[Fault, ...] = ()
     warnings: tuple[Fault, ...] = ()
+    offered = () if tools is None else _specs(tools)
     try:
-        warnings = tuple(doubts(load_policy_file(policies)))
+        registry = load_policy_file(policies)
+        warnings = tuple(sorted(doubts(registry), key=lambda fault: fault.line))
+        if tools is not None:
+            warnings += tuple(doubts_about_tools(registry, offered))
     except PolicyFileError as problem:
         errors = problem.faults
     if as_json:
@@ -45,34 +49,29 @@ def lint(
                 line = f":{fault.line}" if fault.line else ""
                 typer.echo(f"{policies}{line}: {kind}: {fault.path or 'file'}: {fault.message} ({fault.mend})")
         if not errors:
-            typer.echo(f"{policies}: loads, {len(warnings)} warnings")
+            typer.echo(f"{policies}: loads, {len(warnings)} warning{'' if len(warnings) == 1 else 's'}")
     if errors:
         raise typer.Exit(USAGE)
 
 
-def doubts(registry: PolicyRegistry) -> Iterator[Fault]:
-    """Find rules that are sound but do less than a reader may think."""
-    for policy in registry.policies:
-        if not policy.mediated:
-            yield Fault(
-                path=policy.id,
-                message="carried, not mediated: the model is shown the text and nothing enforces it",
-                mend="name the action it governs, if a tool performs one",
+def _specs(path: Path) -> tuple[ToolSpec, ...]:
+    try:
+        tree: Any = plain_json(path.read_text(encoding="utf-8"))
+        if not isinstance(tree, list) or not all(isinstance(entry, str | dict) for entry in tree):
+            _stop(
+                f'{path}: not a list of names or schemas. Mend: write ["name", {{"name": ..., "parameters": {{...}}}}].'
             )
-        elif not names_every_constant(policy):
-            yield Fault(
-                path=policy.id,
-                message="the text does not name every constant of the rule, so the exact tier carries it unbound",
-                mend="name them in the text, or set minimum_tier to compact",
-            )
-        for handle, declaration in policy.evidence:
-            if declaration.expires_seconds is None and not declaration.single_use:
-                yield Fault(
-                    path=f"{policy.id}.evidence.{handle}",
-                    message="one result lifts the rule for as long as the plane lives",
-                    mend="add expires or single_use: true",
-                )
+        return tuple(ToolSpec.of(entry) for entry in tree)
+    except (OSError, ValueError) as problem:
+        _stop(f"{path}: cannot be read as JSON ({problem}). Mend: check the path and the text.")
+    except CarriageError as problem:
+        _stop(f"{path}: {problem}")
 
 
 def _as_json(faults: tuple[Fault, ...]) -> list[dict[str, object]]:
     return [dataclasses.asdict(fault) for fault in faults]
+
+
+def _stop(text: str) -> NoReturn:
+    typer.echo(f"error: {text}", err=True)
+    raise typer.Exit(USAGE)

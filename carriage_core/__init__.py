@@ -8,7 +8,16 @@ from carriage_core.adapter import Adapter, declared_adapters, load_adapter
 from carriage_core.applicability import a_plus
 from carriage_core.binding import Action, AttributeSource, ShellSource, ToolBinding, ToolSpec
 from carriage_core.budget import Budget
-from carriage_core.capsule import ControlCapsule, Rendering, Span, Tier, names_every_constant, render, replay_text
+from carriage_core.capsule import (
+    ControlCapsule,
+    Rendering,
+    Span,
+    Tier,
+    constants_not_in_text,
+    names_every_constant,
+    render,
+    replay_text,
+)
 from carriage_core.capsule_text import MARKER, ParsedCapsule, count_imitations, parse_capsule
 from carriage_core.clause import Clause, clause_of, parse_clause, render_clause
 from carriage_core.condition import All, AnyOf, Attribute, Compare, Not, Operator, Truth, evaluate
@@ -34,6 +43,7 @@ from carriage_core.errors import (
     ToolBindingError,
     UnknownAdapterError,
 )
+from carriage_core.file_schema import policy_file_schema
 from carriage_core.manifest import ChainReport, Entry, EntryKind, Manifest, verify_chain
 from carriage_core.plane import ControlPlane, find_plane
 from carriage_core.policy import (
@@ -139,6 +149,7 @@ __all__ = [
     "WhitespaceCounter",
     "a_plus",
     "clause_of",
+    "constants_not_in_text",
     "count_imitations",
     "declared_adapters",
     "evaluate",
@@ -149,6 +160,7 @@ __all__ = [
     "parse_capsule",
     "parse_clause",
     "parse_policy_text",
+    "policy_file_schema",
     "render",
     "render_clause",
     "replay_text",

@@ -356,7 +356,8 @@ class ToolBinding:
         return tuple(
             (source.argument, source.sort, types[source.argument])
             for source in sources
-            if source.argument in types
+            if source.argument is not None
+            and source.argument in types
             and source.sort is not Sort.ANY
             and not types[source.argument] & _WRITTEN_AS.get(source.sort, frozenset({"string"}))
         )

@@ -212,7 +212,13 @@ def replay_text(policy: Policy) -> str:
 
 def names_every_constant(policy: Policy) -> bool:
     """Whether the text alone names every constant of the clause, so that it stays bound to its object."""
-    return all(spelled(value) in policy.text for value in (*constants(policy.where), *constants(policy.unless)))
+    return not constants_not_in_text(policy)
+
+
+def constants_not_in_text(policy: Policy) -> tuple[str, ...]:
+    """The constants of the clause, as people write them, that the text does not name."""
+    written = dict.fromkeys(map(spelled, (*constants(policy.where), *constants(policy.unless))))
+    return tuple(constant for constant in written if constant not in policy.text)
 
 
 def _shown_bindings(policies: tuple[Policy, ...], registry: PolicyRegistry) -> tuple[ToolBinding, ...]:

@@ -1,16 +1,20 @@
 """Invariants 3, 5 and 6: the capsule reads back, stays within its budget, and fits wherever plain replay fits."""
 
 import dataclasses
+from decimal import Decimal
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carriage_core import (
+    All,
     Clause,
+    Compare,
     ControlOverloadError,
     Effect,
     IssuerKind,
+    Operator,
     Policy,
     PolicyError,
     PolicyRegistry,
@@ -21,8 +25,10 @@ from carriage_core import (
     Utf8UpperBound,
     WhitespaceCounter,
     parse_capsule,
+    parse_policy_text,
     render,
 )
+from carriage_core.policy import CounterDeclaration
 from carriage_core.runtime import EvidenceLedger, Moment
 from integration_tests.core.samples import judge
 from integration_tests.core.strategies import (
@@ -264,3 +270,65 @@ def test_an_unbound_candidate_brings_the_whole_scope() -> None:
     registry = PolicyRegistry.of([Policy(id="mine", issuer=USER, effect=Effect.DENY, text="Do not mail.")])
     plane = World((), registry.policies).plane()
     assert plane.capsule([UNBOUND]).ids == plane.capsule().ids == ("mine",)
+
+
+@given(worlds(), st.data())
+def test_a_counter_is_said_whole(world: World, data: st.DataObject) -> None:
+    """Key, window and amount of every counter are read back: a limit cannot lose its day or its customer."""
+    counted = []
+    for policy in world.policies:
+        if not policy.mediated or policy.effect is Effect.PERMIT:
+            counted.append(policy)
+            continue
+        names = data.draw(st.lists(st.sampled_from(["spent", "calls_2", "a-b"]), unique=True, min_size=1, max_size=2))
+        declared = tuple(
+            (
+                name,
+                CounterDeclaration(
+                    key=tuple(data.draw(st.lists(st.sampled_from(["actor.id", "action.name"]), unique=True))),
+                    window_seconds=data.draw(st.integers(1, 10**7)),
+                ),
+            )
+            for name in names
+        )
+        limits = [Compare(f"counter.{name}", Operator.LE, Decimal(data.draw(st.integers(0, 9)))) for name in names]
+        lifts = (*limits, *((policy.unless,) if policy.unless is not None else ()))
+        unless = All(lifts) if len(lifts) > 1 else lifts[0]
+        counted.append(dataclasses.replace(policy, counters=declared, unless=unless))
+    registry = PolicyRegistry.of(counted, world.bindings)
+    parsed = parse_capsule(render(registry.policies, registry, Tier.FULL).text)
+    assert parsed.policies == registry.policies
+    assert [policy.digest for policy in parsed.policies] == [policy.digest for policy in registry.policies]
+
+
+def test_a_shell_binding_and_amounts_are_said_whole() -> None:
+    """What a command word means, where the shell starts, and what a counter adds are read back from the bytes."""
+    registry = parse_policy_text("""\
+carriage: 1
+types:
+  bill: {amount: money, card: {type: id, secret: true}, file: {type: path, cwd: /home/me}}
+tools:
+  bash: {shell: {argument: command, cwd: /repo, words: {ship: publish, greet: none}, stdin: is_input}}
+  pay:
+    action: pay
+    object: {type: bill, amount: amount, card: card, file: {argument: file, default: notes.txt}}
+    external: false
+policies:
+  - id: daily
+    issuer: {kind: developer, name: d}
+    action: pay
+    effect: deny
+    mode: observe
+    counters: {paid: {key: [object.card, actor.id], amount: object.amount, window: 90m}}
+    unless: {attr: counter.paid, le: 500}
+    text: Pay at most 500 in 90 minutes.
+  - id: no-publishing
+    issuer: {kind: developer, name: d}
+    action: publish
+    effect: deny
+    text: Publish nothing.
+""")
+    parsed = parse_capsule(render(registry.policies, registry, Tier.FULL).text)
+    assert parsed.policies == registry.policies
+    shown = {binding.tool: binding.canonical() for binding in parsed.bindings}
+    assert shown == {name: bound[0].canonical() for name, bound in registry.bindings.items()}

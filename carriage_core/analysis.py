@@ -19,14 +19,22 @@ A policy that is only carried has no verdict, so it changes no answer here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.condition import All, AnyOf, Compare, Condition, Not
+from carriage_core.analysis_conditions import ConditionQuestion
+from carriage_core.analysis_judge import SetJudge
+from carriage_core.analysis_rules import RuleQuestion
+from carriage_core.analysis_search import BothReach, Ranges, Search, exceeds
+from carriage_core.analysis_situation import evaluated_again, judged_again
+from carriage_core.analysis_strings import UndecidableError
+from carriage_core.condition import All, AnyOf, Compare, Condition, Not, Truth
 from carriage_core.policy import Policy
+from carriage_core.verdict import Outcome
 
 if TYPE_CHECKING:
+    from carriage_core.analysis_search import Goal
     from carriage_core.analysis_situation import Witness
     from carriage_core.attribute_types import AttributeTypes
 
@@ -80,7 +88,7 @@ def complete(source: Rules, visible: Rules, *, types: AttributeTypes | None = No
     Returns:
         No with a situation that `source` denies or holds for confirmation and `visible` judges less strictly.
     """
-    return _undecided(source, visible, types, limit)
+    return _ask_rules(_set(source), _set(visible), types, limit, exceeds)
 
 
 def sound(source: Rules, visible: Rules, *, types: AttributeTypes | None = None, limit: int = MAX_POINTS) -> Answer:
@@ -100,7 +108,9 @@ def implies(
     Raises:
         TypeError: One of them is a condition and the other is not.
     """
-    return _undecided(a, b, types, limit)
+    if _is_condition(a, b):
+        return _ask_conditions(a, b, types, limit, exceeds)  # type: ignore[arg-type]  # just looked at
+    return complete(a, b, types=types, limit=limit)  # type: ignore[arg-type]
 
 
 def equivalent(
@@ -111,7 +121,15 @@ def equivalent(
     Raises:
         TypeError: One of them is a condition and the other is not.
     """
-    return _undecided(a, b, types, limit)
+    there = implies(a, b, types=types, limit=limit)
+    if there.verdict is Decided.NO:
+        return there
+    back = implies(b, a, types=types, limit=limit)
+    points = there.points + back.points
+    if back.verdict is Decided.NO and back.witness is not None:
+        witness = replace(back.witness, first=back.witness.second, second=back.witness.first)
+        return replace(back, witness=witness, points=points)
+    return replace(there if there.verdict is Decided.UNDECIDED else back, points=points)
 
 
 def disjoint(
@@ -124,11 +142,84 @@ def disjoint(
     Raises:
         TypeError: One of them is a condition and the other is not.
     """
-    return _undecided(a, b, types, limit)
+    if _is_condition(a, b):
+        return _ask_conditions(a, b, types, limit, BothReach(Truth.TRUE))  # type: ignore[arg-type]  # just looked at
+    return _ask_rules(_set(a), _set(b), types, limit, BothReach(Outcome.CONFIRM.strictness))  # type: ignore[arg-type]
 
 
-def _undecided(a: object, b: object, _types: object, _limit: int) -> Answer:
-    for side in (a, b):
-        if not isinstance(side, Policy | All | AnyOf | Not | Compare | Iterable):
-            raise TypeError(f"{type(side).__name__} is neither rules nor a condition")
-    return Answer(verdict=Decided.UNDECIDED, why="not analysed yet")
+def _is_condition(a: object, b: object) -> bool:
+    kinds = {isinstance(side, All | AnyOf | Not | Compare) for side in (a, b)}
+    if len(kinds) > 1:
+        raise TypeError("a condition is compared with rules; pass two conditions or two sets of rules")
+    return kinds.pop()
+
+
+def _set(rules: Rules) -> tuple[Policy, ...]:
+    return (rules,) if isinstance(rules, Policy) else tuple(rules)
+
+
+def _ask_rules(
+    first: tuple[Policy, ...], second: tuple[Policy, ...], types: AttributeTypes | None, limit: int, goal: Goal
+) -> Answer:
+    search: Search | None = None
+    try:
+        question = RuleQuestion(first, second, types, lifts=goal is exceeds)
+        ranges = Ranges()
+        search = Search(
+            domains=question.domains,
+            first=SetJudge(question.first, question, ranges),
+            second=SetJudge(question.second, question, ranges),
+            goal=goal,
+            ranges=ranges,
+            limit=limit,
+            early=question.early,
+            constraints=question.constraints,
+            linked=question.linked,
+        )
+        found = search.run()
+        if found is not None:
+            witness = judged_again(question.situation(found), first, second)
+            return _no(witness, goal, witness.first.strictness, witness.second.strictness, search.points)  # type: ignore[union-attr]
+    except UndecidableError as limit_met:
+        return _undecided(str(limit_met), search)
+    if question.doubts:
+        return _undecided(question.doubts, search)
+    return Answer(verdict=Decided.YES, points=search.points)
+
+
+def _ask_conditions(
+    first: Condition, second: Condition, types: AttributeTypes | None, limit: int, goal: Goal
+) -> Answer:
+    search: Search | None = None
+    try:
+        question = ConditionQuestion(first, second, types)
+        ranges = Ranges()
+        search = Search(
+            domains=question.domains,
+            first=question.judge(first, ranges),
+            second=question.judge(second, ranges),
+            goal=goal,
+            ranges=ranges,
+            limit=limit,
+            linked=question.linked,
+        )
+        found = search.run()
+        if found is not None:
+            witness = evaluated_again(question.situation(found), first, second)
+            return _no(witness, goal, int(witness.first), int(witness.second), search.points)
+    except UndecidableError as limit_met:
+        return _undecided(str(limit_met), search)
+    return Answer(verdict=Decided.YES, points=search.points)
+
+
+def _no(witness: Witness, goal: Goal, first: int, second: int, points: int) -> Answer:
+    """Say no, unless the evaluator judges the witness otherwise: then the analysis is wrong and decides nothing."""
+    if not goal((first, first), (second, second))[1]:
+        return Answer(
+            verdict=Decided.UNDECIDED, points=points, why=f"the evaluator does not confirm: {witness.describe()}"
+        )
+    return Answer(verdict=Decided.NO, witness=witness, points=points)
+
+
+def _undecided(why: str, search: Search | None) -> Answer:
+    return Answer(verdict=Decided.UNDECIDED, points=0 if search is None else search.points, why=why)

@@ -140,8 +140,8 @@ def _judge_actions(
         every = bound if len(in_force) == len(ruled) else standing(ruled)
         if every is not bound:
             _collect(marked, every, action)
-        would = max(would, _outcome(ruling.policy.effect for ruling in every), key=lambda one: one.strictness)
-    outcome = _outcome(Effect(reason.effect) for reason in binding.values())
+        would = max(would, outcome_of(ruling.policy.effect for ruling in every), key=lambda one: one.strictness)
+    outcome = outcome_of(Effect(reason.effect) for reason in binding.values())
     marks = {key: reason for key, reason in marked.items() if reason.observed}
     reasons = sorted(
         (*binding.values(), *marks.values()),
@@ -162,7 +162,8 @@ def _collect(reasons: dict[str, Reason], bound: Iterable[Ruling], action: Action
             reasons[ruling.policy.digest] = reason_of(ruling, action.secret)
 
 
-def _outcome(effects: Iterable[Effect]) -> Outcome:
+def outcome_of(effects: Iterable[Effect]) -> Outcome:
+    """What the effects of the rules that bind come to: deny and deny-by-default prevail over confirm (DESIGN 3.2)."""
     found = set(effects)
     if found - {Effect.CONFIRM}:
         return Outcome.DENY

@@ -92,13 +92,9 @@ def rule_on(
         pending: Charges of the same call's earlier actions.
     """
     seen = views_of(policy, action, members)
-    charges = charges_of(policy, members[-1], held.runtime) if policy.counters else {}
-    if charges:
-        standing: dict[str, Value | Absent] = {
-            f"counter.{name}": held.counters.value(charge, pending=pending, moment=held.moment)
-            for name, charge in charges.items()
-        }
-        seen = tuple(view.extended(standing) for view in seen)
+    charges: tuple[Charge, ...] = ()
+    if policy.counters:
+        seen, charges = _counted(policy, members, seen, held, tuple(pending))
     if policy.effect is Effect.PERMIT:
         speaks = held.moment.trusted and _certain(policy, action, seen) and not _maybe(policy.unless, seen)
         return Ruling(policy=policy, view=seen[-1], lifted=False, speaks=speaks)
@@ -109,8 +105,28 @@ def rule_on(
         lifted=records is not None,
         speaks=policy.effect is Effect.CONFIRM and records is None and _certain(policy, action, seen),
         records=records or (),
-        charges=tuple(charges.values()),
+        charges=charges,
     )
+
+
+def _counted(
+    policy: Policy, members: tuple[View, ...], seen: tuple[View, ...], held: Circumstances, pending: tuple[Charge, ...]
+) -> tuple[tuple[View, ...], tuple[Charge, ...]]:
+    """Put what counters stand at into the views, each member's own: nobody's limit is dodged by delegating (3.4)."""
+    found: list[View] = []
+    charges: list[Charge] = []
+    for index, member in enumerate(members):
+        own = charges_of(policy, member, held.runtime)
+        charges += own.values()
+        values: dict[str, Value | Absent] = {
+            f"counter.{name}": held.counters.value(charge, pending=pending, moment=held.moment)
+            for name, charge in own.items()
+        }
+        # Several views of one member stand together.
+        found += [
+            view.extended(values) for view in seen[index * len(seen) // len(members) :][: len(seen) // len(members)]
+        ]
+    return tuple(found), tuple(dict.fromkeys(charges))
 
 
 def standing(rulings: Iterable[Ruling]) -> tuple[Ruling, ...]:

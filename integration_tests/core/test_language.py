@@ -277,6 +277,21 @@ def test_agents_share_a_counter_unless_it_is_keyed_by_the_actor() -> None:
     assert not spend(each)
 
 
+def test_no_agents_own_limit_is_dodged_by_delegating() -> None:
+    """A helper's call counts for everyone in the chain, and once where they share a counter."""
+    own = "counters: {calls: {key: [actor.id], window: 1d}}\n    unless: {attr: counter.calls, le: 1}"
+    held = plane(rule("one", "deny", more=own))
+    assert spend(held.delegate("first"))
+    assert not spend(held)
+    assert not spend(held.delegate("second"))
+    assert not spend(held.as_actor("first"))
+    assert spend(held.as_actor("second"))
+    shared = plane(rule("daily", "deny", more=DAILY))
+    assert spend(shared.delegate("first"), 250)
+    assert spend(shared.delegate("first"), 250)
+    assert not spend(shared, 1)
+
+
 # -- modes -----------------------------------------------------------------------------------------
 
 

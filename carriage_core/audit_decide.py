@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from carriage_core.analysis import Decided, implies
 from carriage_core.audit_findings import Witness
 from carriage_core.clause import render_literal
+from carriage_core.condition import attributes
 from carriage_core.schema import Absent, Value
 
 if TYPE_CHECKING:
@@ -55,30 +56,38 @@ def exactly(types: AttributeTypes | None = None) -> Decide:
         if answer.verdict is Decided.YES:
             return Decision()
         if answer.verdict is Decided.NO and answer.witness is not None:
-            return Decision(witness=_witness(answer.witness))
+            return Decision(witness=_witness(answer.witness, _read(*source, *shown)))
         return Decision(undecided=True)
 
     return decide
 
 
-def _witness(situation: Situation) -> Witness:
+def _read(*rules: Policy) -> frozenset[str]:
+    """Name every attribute that the rules read."""
+    return frozenset[str]().union(*(attributes(rule.where) | attributes(rule.unless) for rule in rules))
+
+
+def _witness(situation: Situation, read: frozenset[str]) -> Witness:
     return Witness(
         action=situation.action.name or "an action that cannot be read",
         object_type=situation.action.object_type,
-        values=tuple(_values(situation)),
+        values=tuple(_values(situation, read)),
         source=_word(situation.first),
         shown=_word(situation.second),
     )
 
 
-def _values(situation: Situation) -> Iterator[tuple[str, str]]:
+def _values(situation: Situation, read: frozenset[str]) -> Iterator[tuple[str, str]]:
+    """Write out what the verdicts hang on; what no rule reads is left out."""
     for name, value in situation.action.attributes.items():
-        yield name, _text(value)
+        if name in read:
+            yield name, _text(value)
     runtime = situation.runtime
     for name, text in (("tenant", runtime.tenant), ("task", runtime.task), ("actor.id", runtime.actor)):
-        if text is not None:
-            yield name, render_literal(text)
-    yield "time", render_literal(situation.moment.now) if situation.moment.trusted else Absent.UNKNOWN.value
+        if name in read:
+            yield name, Absent.MISSING.value if text is None else render_literal(text)
+    if "time" in read:
+        yield "time", render_literal(situation.moment.now) if situation.moment.trusted else Absent.UNKNOWN.value
     for declaration, fields in situation.records:
         for name, value in fields.items():
             yield f"{declaration.from_tool}: {name}", _text(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from carriage_core.analysis import Decided, implies
 from carriage_core.audit_findings import Carriage
 from integration_tests.core.audit_pairs import SAYS_PRESERVED, equality, finder, never, read, score, substring
 
@@ -36,16 +35,10 @@ def test_the_corpus_is_as_large_and_as_mixed_as_published():
     assert len(PAIRS) / 2 <= held <= len(PAIRS) / 2 + len({pair.family for pair in PAIRS})
 
 
-decided = pytest.mark.skipif(
-    implies(REGISTRY.policies, REGISTRY.policies).verdict is Decided.UNDECIDED, reason="analysis decides nothing yet"
-)
-
-
 def found(pair):
     return FIND(pair).carriage
 
 
-@decided
 @pytest.mark.parametrize("held_out", [True, False], ids=["held out", "seen"])
 def test_nothing_is_falsely_preserved_and_what_the_grammar_says_is_judged_exactly(held_out):
     """The claim of the audit, on each half by itself."""
@@ -54,7 +47,6 @@ def test_nothing_is_falsely_preserved_and_what_the_grammar_says_is_judged_exactl
     assert result.grammar_exact >= 0.95 * result.grammar
 
 
-@decided
 def test_every_finding_of_loss_shows_its_witness():
     """Weakened and misbound by logic come with an action; over-included with the extra denial."""
     for pair in PAIRS:

@@ -19,6 +19,9 @@ from integration_tests.core.audit_pairs import Score, equality, finder, never, r
 
 ORDER = tuple(Carriage)
 LONG = 2_000
+READ = frozenset({"status word", "negation"})
+"""Families that had been read in whole before the draw."""
+
 REPEATS = 5
 
 
@@ -57,6 +60,7 @@ def main() -> None:
     find = finder(registry)
     halves = {
         "held out": [pair for pair in pairs if pair.held_out],
+        "held out, unread": [pair for pair in pairs if pair.held_out and pair.family not in READ],
         "seen": [pair for pair in pairs if not pair.held_out],
         "all": list(pairs),
     }

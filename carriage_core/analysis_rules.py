@@ -86,6 +86,8 @@ class RuleQuestion:
             self.doubts = f"delegation chains of more than {MAX_CHAIN} could matter"
         elif self._folders():
             self.doubts = "commands on everything below a folder could be judged as no single path is"
+        elif self._own_counters():
+            self.doubts = "members of a delegation chain could stand differently to counters of their own"
 
     # -- which members of a chain matter ------------------------------------------------------------
 
@@ -128,6 +130,21 @@ class RuleQuestion:
             return True
         lifting = any(policy.effect is Effect.DEFAULT_DENY for policy in self.every)
         return lifting and any("object.path" in attributes(policy.where) for policy in self.every)
+
+    def _own_counters(self) -> bool:
+        """Whether counters keyed by the actor could differ along a chain in a way that one sum does not show.
+
+        Where nothing else tells the members apart, a rule that stands for a chain stands for one of its members alone.
+        """
+        if not any("actor.id" in one.key for policy in self.every for _, one in policy.counters):
+            return False
+        return any(
+            policy.scope.agent is not None
+            or _reads(policy.where)
+            or _reads(policy.unless)
+            or policy.effect is Effect.DEFAULT_DENY
+            for policy in self.every
+        )
 
     # -- variables -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from carriage_core.attribute_types import AttributeTypes
 from carriage_core.clause import parse_clause
 from carriage_core.condition import attributes
 from carriage_core.policy import (
+    CounterDeclaration,
     EvidenceDeclaration,
     FieldOrigin,
     FieldSource,
@@ -122,3 +123,19 @@ def test_a_weaker_rule_passes_for_the_whole_one(
     assert (forth.verdict, back.verdict) == (is_complete, is_sound), (forth, back)
     both = equivalent(first, second, types=TYPES)
     assert both.yes == (forth.yes and back.yes)
+
+
+def test_counters_of_each_agents_own_are_not_taken_for_one() -> None:
+    """Along a chain each member has a sum of its own; where rules also tell members apart, there is no yes."""
+    own = CounterDeclaration(key=("actor.id",), window_seconds=60)
+    shared = CounterDeclaration(key=(), window_seconds=60)
+    first = 'deny delete where actor.id == "a" unless counter.calls <= 1'
+    second = 'deny delete where actor.id == "a" unless counter.calls <= 1 or actor.id == "b"'
+    assert (
+        complete(rule(first, counters=(("calls", own),)), rule(second, counters=(("calls", own),))).verdict is not YES
+    )
+    plain = "deny delete unless counter.calls <= 1"
+    for counter in (own, shared):
+        one = rule(plain, counters=(("calls", counter),))
+        two = rule("deny delete unless not counter.calls > 1", counters=(("calls", counter),))
+        assert (complete(one, two).verdict, sound(one, two).verdict) == (YES, YES)

@@ -293,6 +293,8 @@ class ToolBinding:
         arguments: Further argument names the tool has, so that evidence may use them.
         trusted_evidence: Whether its structured results may be recorded as evidence.
         shell: For a tool that runs shell commands, where the command stands.
+        except_when: An argument, and the values of it that make a call none of this binding's business; a value that is
+            missing or not text does not. For tools that do several things, one binding for each.
         issuer: Who declared the binding.
         line: Line in the policy file, 0 where there is none.
         shipped: Whether an adapter brought it for its framework's own tool, not the operator.
@@ -309,6 +311,7 @@ class ToolBinding:
     arguments: frozenset[str] = frozenset()
     trusted_evidence: bool = False
     shell: ShellSource | None = None
+    except_when: tuple[str, tuple[str, ...]] | None = None
     issuer: Issuer = OPERATOR
     line: int = 0
     shipped: bool = False
@@ -331,6 +334,13 @@ class ToolBinding:
                 f"{self.tool!r} runs a shell: its actions come from the command.",
                 mend="remove action, object and trusted_evidence.",
             )
+        if self.except_when is not None:
+            if not self.except_when[1]:
+                raise ToolBindingError(
+                    f"{self.tool!r} excepts no value of an argument.", mend="name a value, or remove the exception."
+                )
+            for name in (self.except_when[0], *self.except_when[1]):
+                check_visible("an exception", name)
         # The model chooses arguments; it must not choose what the binding itself says of the call.
         shadowed = sorted({"name", "tool", "external"} & set(dict(self.action_attributes)))
         shadowed += sorted({"type"} & set(dict(self.object_attributes)))
@@ -373,7 +383,8 @@ class ToolBinding:
         sources = (source for _, source in (*self.object_attributes, *self.action_attributes))
         shell = () if self.shell is None else (self.shell.argument, *filter(None, (self.shell.stdin,)))
         named = {source.argument.split(".")[0] for source in sources if source.argument is not None}
-        return self.arguments | named | frozenset(shell)
+        excepted = () if self.except_when is None else (self.except_when[0],)
+        return self.arguments | named | frozenset(shell) | frozenset(excepted)
 
     def canonical(self) -> object:
         """RFC 8785 input with everything that affects a verdict."""
@@ -390,6 +401,7 @@ class ToolBinding:
             "shell": None if self.shell is None else self.shell.canonical(),
             "tool": self.tool,
             "trusted_evidence": self.trusted_evidence,
+            **({} if self.except_when is None else {"except": [self.except_when[0], sorted(self.except_when[1])]}),
         }
 
     def actions(self, arguments: Mapping[str, object]) -> tuple[Action, ...]:
@@ -398,6 +410,8 @@ class ToolBinding:
         Raises:
             BadArgumentsError: More than `MAX_ACTIONS` elements.
         """
+        if self.except_when is not None and arguments.get(self.except_when[0]) in self.except_when[1]:
+            return ()
         if self.shell is not None:
             return self.shell.actions(self.tool, arguments, external=self.external)
         if self.action is None:

@@ -24,6 +24,9 @@ def tool_line(binding: ToolBinding) -> str:
         parts += [f"{prefix}.{name} = {_source(source)}" for name, source in sources]
     if binding.shell is not None:
         parts += [f"word {quote(word)} = {action or _NOTHING}" for word, action in binding.shell.words]
+    if binding.except_when is not None:
+        argument, values = binding.except_when
+        parts.append(f"except {quote(argument)} " + " ".join(quote(value) for value in sorted(values)))
     if binding.server is not None:
         parts.append(f"server {quote(binding.server)}")
     if binding.schema_digest is not None:
@@ -77,6 +80,7 @@ def parse_tool(tokens: Tokens) -> ToolBinding:
     object_type = tokens.word() if tokens.skip("on") else None
     sources: dict[str, list[tuple[str, AttributeSource]]] = {"object": [], "action": []}
     words: list[tuple[str, str | None]] = []
+    excepted: tuple[str, tuple[str, ...]] | None = None
     pins: dict[str, str] = {}
     flags: set[str] = set()
     while tokens.skip(";"):
@@ -91,6 +95,11 @@ def parse_tool(tokens: Tokens) -> ToolBinding:
             if prefix not in sources:
                 raise tokens.error()
             sources[prefix].append((name, _take_source(tokens)))
+        elif word == "except":
+            argument, values = tokens.string(), [tokens.string()]
+            while tokens.peek_string():
+                values.append(tokens.string())
+            excepted = (argument, tuple(values))
         elif word in {"server", "schema"}:
             pins[word] = tokens.string()
         elif word in {"local", "evidence"}:
@@ -110,6 +119,7 @@ def parse_tool(tokens: Tokens) -> ToolBinding:
         action_attributes=tuple(sources["action"]),
         trusted_evidence="evidence" in flags,
         shell=shell,
+        except_when=excepted,
     )
 
 

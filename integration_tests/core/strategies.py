@@ -179,6 +179,7 @@ def bindings(draw: st.DrawFn) -> tuple[ToolBinding, ...]:
             object_type=pick(draw, TYPES),
             object_attributes=pick(draw, OBJECTS),
             action_attributes=pick(draw, EXTRAS),
+            except_when=("size", ("as it is", 'so "called"')) if chance(draw, 6) else None,
         )
         for tool in tools
     ]

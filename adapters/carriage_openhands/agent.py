@@ -5,22 +5,32 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self, override
+from typing import TYPE_CHECKING, Any, Self, override
 
 from pydantic import PrivateAttr, model_validator
 
-from carriage_core import ControlError, ControlNotFoundError, ToolSpec
-from carriage_openhands.compat import PROMPT_DIR, Agent, ToolDefinition
+from carriage_core import ControlError, ControlNotFoundError, Outcome, ToolSpec
+from carriage_openhands.checkpoint import checked, is_checked
+from carriage_openhands.compat import (
+    CONFIRMS,
+    PROMPT_DIR,
+    ActionEvent,
+    Agent,
+    ConversationExecutionStatus,
+    ToolDefinition,
+)
 from carriage_openhands.control import ControlCondenser, offered, offering
-from carriage_openhands.guard import GuardedExecutor
+from carriage_openhands.guard import guard
+from carriage_openhands.holding import Approvals, refused, reject_unapproved, verdict_of
 from carriage_openhands.measuring import meter_for
 from carriage_openhands.pairing import orphans
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from openhands.sdk.conversation import ConversationState, LocalConversation
     from openhands.sdk.conversation.types import ConversationCallbackType, ConversationTokenCallbackType
+    from openhands.sdk.event import Event
 
     from carriage_core import ControlPlane
 
@@ -38,18 +48,34 @@ class GuardedAgent(Agent):
     """The SDK's agent, guarded by the control plane that its condenser carries.
 
     Give it the condenser as ``GuardedAgent(llm=llm, tools=tools, condenser=ControlRollingCondenser(control=plane))``.
-    The guard holds in the loop, in parallel and asynchronous batches, for actions that were pending when a process
-    ended, in `execute_tool` and in `rerun_actions`; it survives `fork`, `switch_llm` and reloading. An action runs
-    once: a rerun of one that was authorised before is denied.
+    The guard holds in the loop, in parallel and asynchronous batches, in `execute_tool` and in `rerun_actions`; it
+    survives `fork`, `switch_llm` and reloading. An action runs once: a rerun of one that was authorised is denied.
+    An action that is still pending when a step begins, held or left over from a crash, runs only if `approve` let it.
+
+    Attributes:
+        checkpoint: Whether the agent's model carries the capsule on the SDK's other paths too: questions, titles.
     """
 
+    checkpoint: bool = False
+    _approvals: Approvals = PrivateAttr(default_factory=Approvals)
+    _waiting: set[str] = PrivateAttr(default_factory=set)
     _guarded: dict[str, _Guarded] = PrivateAttr(default_factory=dict)
     _known: tuple[ToolSpec, ...] = PrivateAttr(default=())
 
     @model_validator(mode="after")
     def _carries_control(self) -> Self:
         _ = self.control_condenser
+        self._check_model()
         return self
+
+    def _check_model(self) -> None:
+        """Put the checkpoint around the model again; a fork, a reload or another model come without it."""
+        if self.checkpoint and not is_checked(self.llm):
+            try:
+                llm = checked(self.llm, control=self.control_condenser.control)
+            except ControlNotFoundError:
+                return  # every step fails closed; `inspect_conversation` names what is unguarded
+            self.__dict__["llm"] = llm  # the model is frozen for others
 
     @property
     def control_condenser(self) -> ControlCondenser:
@@ -88,13 +114,14 @@ class GuardedAgent(Agent):
         known = self._guarded.get(tool.name)
         if known is not None and known.tool is tool and known.condenser is condenser:
             return known.copy
-        guarded = tool.set_executor(GuardedExecutor(tool, lambda: condenser.control))
+        guarded = guard(tool, lambda: condenser.control)
         self._guarded[tool.name] = _Guarded(tool=tool, condenser=condenser, copy=guarded)
         return guarded
 
     @override
     def init_state(self, state: ConversationState, on_event: ConversationCallbackType) -> None:
         super().init_state(state, on_event)
+        self._check_model()
         try:
             plane = self.control_condenser.control
         except ControlNotFoundError:
@@ -115,7 +142,7 @@ class GuardedAgent(Agent):
         """
         tools = self._prepared(conversation)
         with offering(self.control_condenser, tools):
-            super().step(conversation, on_event, on_token)
+            super().step(conversation, self._judging(conversation, on_event), on_token)
 
     @override
     async def astep(  # type: ignore[override]  # the same
@@ -127,26 +154,92 @@ class GuardedAgent(Agent):
         """Do as `step` does, asynchronously."""
         tools = self._prepared(conversation)
         with offering(self.control_condenser, tools):
-            await super().astep(conversation, on_event, on_token)
+            await super().astep(conversation, self._judging(conversation, on_event), on_token)
 
     @override
-    def ask_agent(self, question: str) -> NoReturn:
-        """Refuse: the SDK answers such a question past the condenser, so without the capsule (invariant 1).
+    def ask_agent(self, question: str) -> str | None:
+        """Let the SDK ask the model, if its checkpoint carries the capsule there; otherwise refuse (invariant 1).
 
         Raises:
-            ControlError: Always.
+            ControlError: The SDK would answer past the condenser, without the capsule.
         """
+        if is_checked(self.llm):
+            return super().ask_agent(question)
         raise ControlError(
             "ask_agent calls the model without the control capsule; nothing was sent.",
-            mend="send the question as a message, or ask an agent that is not guarded.",
+            mend="send the question as a message, or make the agent with checkpoint=True.",
         )
+
+    @override
+    def _requires_user_confirmation(
+        self,
+        state: ConversationState,
+        action_events: list[ActionEvent],
+        *more: Any,  # as the SDK's
+    ) -> bool:
+        """Hold a batch that a policy or the SDK's confirmation mode wants a person to see."""
+        held = bool(super()._requires_user_confirmation(state, action_events, *more))
+        return self._holds(state, action_events) or held
+
+    @override
+    async def _arequires_user_confirmation(
+        self,
+        conversation: LocalConversation,
+        state: ConversationState,
+        action_events: list[ActionEvent],
+        *more: Any,
+    ) -> bool:
+        """Do as `_requires_user_confirmation` does; older SDKs never call it."""
+        held = bool(await super()._arequires_user_confirmation(conversation, state, action_events, *more))
+        return self._holds(state, action_events) or held
+
+    def _holds(self, state: ConversationState, action_events: Sequence[ActionEvent]) -> bool:
+        waiting = self._waiting.intersection(event.id for event in action_events)
+        if waiting:
+            self._waiting -= waiting
+            state.execution_status = ConversationExecutionStatus.WAITING_FOR_CONFIRMATION
+        return bool(waiting)
+
+    def _judging(self, conversation: LocalConversation, on_event: ConversationCallbackType) -> ConversationCallbackType:
+        """Judge each call as it is proposed: a denied one is rejected in words the model can read.
+
+        The guard judges again when a call is executed, and that is the decision of record. This never raises: by then
+        the SDK has stored the event, and would execute it in the next run.
+        """
+        proving: set[str] = set()
+
+        def judged(event: Event) -> None:
+            on_event(event)
+            if isinstance(event, ActionEvent):
+                try:
+                    self._judge(conversation, event, proving)
+                except Exception:  # noqa: BLE001  # the executor's guard denies what cannot be judged
+                    return
+
+        return judged
+
+    def _judge(self, conversation: LocalConversation, event: ActionEvent, proving: set[str]) -> None:
+        plane = self.control_condenser.control
+        verdict = verdict_of(plane, event, conversation)
+        if verdict.outcome is Outcome.CONFIRM and CONFIRMS:
+            self._waiting.add(event.id)
+        elif verdict.allowed:
+            if any(binding.trusted_evidence for binding in plane.registry.bindings.get(event.tool_name, ())):
+                proving.add(event.llm_response_id)
+        elif event.llm_response_id not in proving:  # else what runs before it in its batch may still lift the rule
+            reason = refused(plane, event, conversation)
+            if reason is not None:
+                conversation.state.block_action(event.id, reason)
 
     def _prepared(self, conversation: LocalConversation) -> dict[str, ToolDefinition[Any, Any]]:
         """Make ready for a step, and return its tools."""
         if orphans(conversation.state.view.events):
             conversation.state.rebuild_view()  # puts the lost calls back; the condenser could only forget the results
+        self._check_model()
         tools = self.tools_map
-        self._learn(self.control_condenser.control, tools)
+        plane = self.control_condenser.control
+        self._learn(plane, tools)
+        reject_unapproved(plane, self._approvals, conversation)
         return tools
 
     def _learn(self, plane: ControlPlane, tools: Mapping[str, ToolDefinition[Any, Any]]) -> None:

@@ -12,43 +12,58 @@ from typing import TYPE_CHECKING, Any, Final, override
 
 from openhands.sdk import agent as _agent_package
 from openhands.sdk.agent import Agent as _Agent
+from openhands.sdk.agent.acp_agent import ACPAgent
+from openhands.sdk.agent.base import AgentBase
 from openhands.sdk.context.condenser.base import (
     CondensationRequirement,
+    CondenserBase,
     NoCondensationAvailableException,
     RollingCondenser,
 )
 from openhands.sdk.context.condenser.llm_summarizing_condenser import LLMSummarizingCondenser
+from openhands.sdk.context.condenser.no_op_condenser import NoOpCondenser
 from openhands.sdk.context.view import View
+from openhands.sdk.conversation.impl.local_conversation import LocalConversation
+from openhands.sdk.conversation.state import ConversationExecutionStatus, ConversationState
 from openhands.sdk.event import ActionEvent, LLMConvertibleEvent, SystemPromptEvent
 from openhands.sdk.event.condenser import Condensation, CondensationSummaryEvent
 from openhands.sdk.event.llm_convertible.observation import ObservationBaseEvent
 from openhands.sdk.llm import LLM, ImageContent, Message, TextContent
 from openhands.sdk.mcp.definition import MCPToolAction
 from openhands.sdk.skills.utils import expand_variable_references
+from openhands.sdk.subagent import registry as _subagents
 from openhands.sdk.tool import Action, Observation, ToolDefinition, ToolExecutor
+from openhands.sdk.tool import registry as _tools
 from openhands.sdk.tool.builtins import FinishTool, ThinkTool
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from openhands.sdk.conversation import LocalConversation
     from openhands.sdk.conversation.types import ConversationCallbackType, ConversationTokenCallbackType
 
 __all__ = [
+    "CONFIRMS",
     "HARMLESS_TOOLS",
     "LLM",
     "PROMPT_DIR",
+    "ACPAgent",
     "Action",
     "ActionEvent",
     "Agent",
+    "AgentBase",
     "Condensation",
     "CondensationRequirement",
     "CondensationSummaryEvent",
+    "CondenserBase",
+    "ConversationExecutionStatus",
+    "ConversationState",
     "ImageContent",
     "LLMConvertibleEvent",
     "LLMSummarizingCondenser",
+    "LocalConversation",
     "Message",
     "NoCondensationAvailableException",
+    "NoOpCondenser",
     "Observation",
     "ObservationBaseEvent",
     "RollingCondenser",
@@ -59,12 +74,18 @@ __all__ = [
     "View",
     "argument_schema",
     "arguments_of",
+    "begun",
     "call_id_of",
     "executed_form",
     "input_window",
     "masked",
     "offered_schema",
+    "pending_actions",
+    "replace_agent",
     "result_of",
+    "subagent_factories",
+    "wrap_subagents",
+    "wrap_tools",
 ]
 
 PROMPT_DIR: Final = os.path.join(os.path.dirname(_agent_package.__file__), "prompts")  # noqa: PTH118, PTH120  # as the SDK spells it
@@ -73,6 +94,10 @@ PROMPT_DIR: Final = os.path.join(os.path.dirname(_agent_package.__file__), "prom
 HARMLESS_TOOLS: Final = (FinishTool.name, ThinkTool.name)
 """The SDK's own tools that act on nothing but the conversation. Its other optional tools are not harmless:
 they load files, change the model or send images."""
+
+
+CONFIRMS: Final = callable(getattr(_Agent, "_requires_user_confirmation", None))
+"""Whether the agent can be made to hold a call for a person. Where it cannot, such a call is denied."""
 
 
 if TYPE_CHECKING:
@@ -192,3 +217,60 @@ def masked(text: str, conversation: LocalConversation | None) -> str:
     if conversation is None:
         return text
     return conversation.state.secret_registry.mask_secrets_in_output(text)
+
+
+def pending_actions(state: ConversationState) -> Sequence[ActionEvent]:
+    """Return the actions of the active branch that have no result."""
+    return ConversationState.get_unmatched_actions(state.active_branch())
+
+
+def begun(conversation: LocalConversation) -> bool:
+    """Whether a conversation has its system prompt: from then on its agent's class is part of what is saved."""
+    return any(isinstance(event, SystemPromptEvent) for event in conversation.state.events[:3])
+
+
+def replace_agent(conversation: LocalConversation, agent: _Agent) -> None:
+    """Give a conversation that has not begun another agent, as `switch_llm` does."""
+    with conversation.state as state:
+        conversation.agent = agent
+        state.agent = agent
+
+
+def wrap_tools(wrap: Callable[[ToolDefinition[Any, Any]], ToolDefinition[Any, Any]]) -> tuple[str, ...]:
+    """Have the SDK's tool registry wrap every tool it makes from now on; return the names.
+
+    Raises:
+        NotImplementedError: This SDK keeps its registry in another way.
+    """
+    known, lock = getattr(_tools, "_REG", None), getattr(_tools, "_LOCK", None)
+    if not isinstance(known, dict) or lock is None:
+        raise NotImplementedError("the tool registry of this SDK cannot be wrapped")
+
+    def wrapped(resolve: Callable[..., Sequence[ToolDefinition[Any, Any]]]) -> Callable[..., Any]:
+        return lambda *given, **more: [wrap(tool) for tool in resolve(*given, **more)]
+
+    with lock:
+        for name, resolve in known.items():
+            known[name] = wrapped(resolve)
+        return tuple(known)
+
+
+def subagent_factories() -> dict[str, Any]:
+    """Return the factories of all registered sub-agents by name; none where the SDK keeps them in another way."""
+    known = getattr(_subagents, "_agent_factories", None)
+    return {name: entry.factory_func for name, entry in known.items()} if isinstance(known, dict) else {}
+
+
+def wrap_subagents(wrap: Callable[[str, Callable[[LLM], AgentBase]], Callable[[LLM], AgentBase]]) -> tuple[str, ...]:
+    """Replace the factory of every registered sub-agent; return the names.
+
+    Raises:
+        NotImplementedError: This SDK keeps its registry in another way.
+    """
+    known, lock = getattr(_subagents, "_agent_factories", None), getattr(_subagents, "_registry_lock", None)
+    if not isinstance(known, dict) or lock is None:
+        raise NotImplementedError("the sub-agent registry of this SDK cannot be wrapped")
+    with lock:
+        for name, entry in known.items():
+            known[name] = entry._replace(factory_func=wrap(name, entry.factory_func))
+        return tuple(known)

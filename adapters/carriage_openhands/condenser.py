@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, override
 
-from pydantic import Field, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
-from carriage_openhands.compat import CondensationRequirement, View
+from carriage_core import ControlPlane  # noqa: TC001  # pydantic reads the annotation
+from carriage_openhands.compat import CondensationRequirement, RollingCondenser, View
 from carriage_openhands.control import ControlCondenser, least_around
 from carriage_openhands.forgetting import middle
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from carriage_openhands.control import Measured
 
 
-class ControlRollingCondenser(ControlCondenser):
+class ControlRollingCondenser(ControlCondenser, RollingCondenser):
     """A rolling window over the history that carries a control plane.
 
     Past `max_size` events, or when data does not fit the window, the middle is forgotten down to about half, so that
@@ -34,6 +35,7 @@ class ControlRollingCondenser(ControlCondenser):
     max_size: int = Field(default=80, gt=1)
     keep_first: int = Field(default=2, ge=1)
     strict: bool = False
+    _control: ControlPlane | None = PrivateAttr(default=None)
 
     @model_validator(mode="after")
     def _leaves_a_tail(self) -> Self:
@@ -83,11 +85,13 @@ class ControlRollingCondenser(ControlCondenser):
         return least_around(view, measured, self.keep_first)
 
 
-class ControlNoOpCondenser(ControlCondenser):
+class ControlNoOpCondenser(ControlCondenser, RollingCondenser):
     """The whole history, with a control plane: it forgets nothing, enforces the window, and fails closed past it.
 
     Use it as ``ControlNoOpCondenser(control=plane)``.
     """
+
+    _control: ControlPlane | None = PrivateAttr(default=None)
 
     @override
     def handles_condensation_requests(self) -> bool:

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, override
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field
 
 from carriage_core import (
     Assembly,
@@ -123,8 +123,15 @@ class Cut:
     end: int
 
 
-class ControlCondenser(RollingCondenser, ABC):
-    """A condenser that carries a control plane. Subclasses say what is forgotten, and what stands in its place.
+if TYPE_CHECKING:
+    _Base = RollingCondenser
+else:
+    # No condenser itself: the SDK finds kinds by walking subclasses, and finding one on two ways breaks all loading.
+    _Base = ABC
+
+
+class ControlCondenser(_Base):
+    """What makes a condenser carry a control plane. Subclasses say what is forgotten, and what stands in its place.
 
     Attributes:
         control_reference: Digest under which the plane is found again. All that is saved of it.
@@ -133,7 +140,7 @@ class ControlCondenser(RollingCondenser, ABC):
 
     control_reference: str = Field(min_length=1)
     needs: str = Field(default=NEEDS)
-    _control: ControlPlane | None = PrivateAttr(default=None)
+    _control: ControlPlane | None
 
     def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:  # noqa: ANN401  # fields, as pydantic takes them
         """Carry `control`; without one, as after a reload, the reference in `data` must name it.

@@ -53,6 +53,7 @@ class GuardedExecutor(ToolExecutor[Action, Observation]):
         Raises:
             NotImplementedError: The tool has no executor.
         """
+        self.guarded_tool = tool
         self._inner = tool.as_executable().executor
         self._name = tool.name
         self._observation_type = tool.observation_type
@@ -108,3 +109,13 @@ class GuardedExecutor(ToolExecutor[Action, Observation]):
     @override
     def interrupt(self) -> None:
         self._inner.interrupt()
+
+
+def guard(tool: ToolDefinition[Any, Any], control: Callable[[], ControlPlane]) -> ToolDefinition[Any, Any]:
+    """Return a copy of a tool that is guarded once, by the plane that `control` finds.
+
+    A tool that another guard was put around is taken out of it: its call would be judged twice, and the second time be
+    taken for a replay.
+    """
+    inner = tool.executor.guarded_tool if isinstance(tool.executor, GuardedExecutor) else tool
+    return inner if inner.executor is None else inner.set_executor(GuardedExecutor(inner, control))

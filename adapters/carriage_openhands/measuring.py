@@ -87,7 +87,7 @@ class Meter:
 
     def _measure_event(self, event: LLMConvertibleEvent) -> Size:
         message = event.to_llm_message()
-        text = "\n".join(_words(message))
+        text = "\n".join(words_of(message))
         images = sum(len(part.image_urls) for part in message.content if isinstance(part, ImageContent))
         tokens = FRAME + images * IMAGE + (self._count(text) if text else 0)
         return Size(tokens=tokens, imitations=count_imitations(text))
@@ -98,7 +98,7 @@ class Meter:
         return MeasuredTool(spec=spec, tokens=FRAME + self._count(shown))
 
 
-def _words(message: Message) -> list[str]:
+def words_of(message: Message) -> list[str]:
     """Everything of a message that a model may be sent as text."""
     words = [part.text for part in message.content if isinstance(part, TextContent)]
     for call in message.tool_calls or ():

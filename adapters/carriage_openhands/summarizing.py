@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, override
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
+from carriage_core import ControlPlane  # noqa: TC001  # pydantic reads the annotation
 from carriage_openhands.compat import (
     LLM,
     Condensation,
@@ -59,6 +60,7 @@ class ControlSummarizingCondenser(ControlCondenser, LLMSummarizingCondenser):  #
     """
 
     strike_rules: bool = Field(default=False)
+    _control: ControlPlane | None = PrivateAttr(default=None)
 
     @override
     def requirement(self, view: View, measured: Measured) -> CondensationRequirement | None:

@@ -5,6 +5,7 @@ Start with `ControlPlane.from_file`. This package imports no agent framework.
 """
 
 from carriage_core.adapter import Adapter, declared_adapters, load_adapter
+from carriage_core.admission import Admission, HumanChannel, Message
 from carriage_core.applicability import a_plus
 from carriage_core.binding import Action, AttributeSource, ShellSource, ToolBinding, ToolSpec
 from carriage_core.budget import Budget
@@ -24,6 +25,7 @@ from carriage_core.condition import All, AnyOf, Attribute, Compare, Not, Operato
 from carriage_core.decision import Decision, Settlement
 from carriage_core.errors import (
     AdapterError,
+    AdmissionError,
     CapsuleFormatError,
     CarriageError,
     CarriageIntegrityError,
@@ -44,6 +46,7 @@ from carriage_core.errors import (
     UnknownAdapterError,
 )
 from carriage_core.file_schema import policy_file_schema
+from carriage_core.human_lines import PassedLine
 from carriage_core.manifest import ChainReport, Entry, EntryKind, Manifest, verify_chain
 from carriage_core.plane import ControlPlane, find_plane
 from carriage_core.policy import (
@@ -60,6 +63,7 @@ from carriage_core.policy import (
 )
 from carriage_core.policy_file import load_policy_file, parse_policy_text
 from carriage_core.preflight import Assembly
+from carriage_core.provenance import Provenance
 from carriage_core.registry import PolicyRegistry
 from carriage_core.runtime import Approval, Clock, EvidenceRecord, RuntimeState
 from carriage_core.schema import Absent, FilePath, Sort, Url, Value
@@ -73,6 +77,8 @@ __all__ = [
     "Action",
     "Adapter",
     "AdapterError",
+    "Admission",
+    "AdmissionError",
     "All",
     "AnyOf",
     "Approval",
@@ -106,21 +112,25 @@ __all__ = [
     "FieldSource",
     "FilePath",
     "FrameworkMissingError",
+    "HumanChannel",
     "Issuer",
     "IssuerKind",
     "JsonlSink",
     "Manifest",
     "MemorySink",
+    "Message",
     "Mode",
     "Not",
     "Operator",
     "Outcome",
     "OverloadNumbers",
     "ParsedCapsule",
+    "PassedLine",
     "Policy",
     "PolicyError",
     "PolicyFileError",
     "PolicyRegistry",
+    "Provenance",
     "ProvenanceError",
     "Reason",
     "Rendering",

@@ -78,6 +78,10 @@ class ProvenanceError(PolicyError):
     """Authority was claimed by something that does not have it (DESIGN 3.1)."""
 
 
+class AdmissionError(PolicyError):
+    """Words from a human channel that cannot become policy as they are; none of their message did (DESIGN 3.12)."""
+
+
 class EmptyRegistryError(PolicyError):
     """A registry without policies protects nothing, so it is refused unless asked for by name."""
 

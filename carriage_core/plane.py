@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, Self, TypedDict, Unpack
 
+from carriage_core.admission import read_message
 from carriage_core.assembler import Assembler
 from carriage_core.binding import ToolBinding, ToolSpec
 from carriage_core.budget import DEFAULT_CONTROL_BUDGET, DEFAULT_RESERVED_OUTPUT, DEFAULT_WINDOW, Budget
 from carriage_core.canonical import digest_of
 from carriage_core.capsule import Tier
-from carriage_core.errors import ControlNotFoundError, ToolBindingError
+from carriage_core.errors import AdmissionError, ControlNotFoundError, ToolBindingError
 from carriage_core.gate import DEFAULT_APPROVAL_LIFE, ActionGate
 from carriage_core.manifest import EntryKind
 from carriage_core.policy import Mode
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from datetime import timedelta
 
+    from carriage_core.admission import Admission, HumanChannel, Message
     from carriage_core.assembler import Tool
     from carriage_core.capsule import ControlCapsule
     from carriage_core.decision import Decision, Settlement
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
     from carriage_core.sinks import Sink
     from carriage_core.tokens import TokenCounter
     from carriage_core.verdict import Verdict
+
+ADMISSION_TRIES: Final = 8
+"""How often a message is read anew because the registry changed meanwhile."""
 
 _planes: dict[str, list[weakref.ref[ControlPlane]]] = {}
 """Every live plane by each reference it has had, newest last; several may share one."""
@@ -260,6 +265,32 @@ class ControlPlane:
             EmptyRegistryError: It is the last one.
         """
         self._change(lambda registry: registry.withdraw(identity, by=by), "withdraw", identity[3], None)
+
+    def admit_from(self, channel: HumanChannel, message: Message) -> Admission:
+        """Admit the rules that a person says in a message from a declared channel (DESIGN 3.12).
+
+        Hand over each message once, as it is received. ``channel.rules(plane.registry)`` lists what is in force.
+
+        Returns:
+            What was added, changed and withdrawn, and which marked lines were passed over; show it to the person.
+
+        Raises:
+            AdmissionError: A line that says a rule cannot be admitted as it is, or the registry changed all the time.
+                Nothing of the message was admitted.
+            SinkError: The log could not be written; nothing was admitted.
+        """
+        for _ in range(ADMISSION_TRIES):
+            # Built outside the lock, so that no decision waits for it; then put in force only on what it was built on.
+            before = self._state.registry
+            after, admission = read_message(channel, message, registry=before)
+            body = {"change": "human channel", "channel": channel.name, **admission.as_record()}
+            if after is before or self._state.exchange_registry(before, after, body):
+                self._register()
+                return admission
+        raise AdmissionError(
+            f"the registry changed {ADMISSION_TRIES} times while the message was read; nothing was admitted.",
+            mend="hand the message over again.",
+        )
 
     def set_mode(self, identity: Identity, mode: Mode | str, *, by: Issuer) -> None:
         """Set whether one policy is enforced or only observed; from the next assembly and decision on (DESIGN 3.13).

@@ -75,6 +75,14 @@ class ControlState:
         self.registry = registry
         self.capsules.clear()
 
+    def exchange_registry(self, before: PolicyRegistry, after: PolicyRegistry, body: Mapping[str, object]) -> bool:
+        """Put `after` in force if `before` still is; False, and nothing happened, if another change came first."""
+        with self.lock:
+            if self.registry is not before:
+                return False
+            self.replace_registry(after, body)
+            return True
+
     def append(self, kind: EntryKind, body: Mapping[str, object]) -> Entry:
         """Write the next entry.
 

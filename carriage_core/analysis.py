@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.analysis_conditions import ConditionQuestion
-from carriage_core.analysis_judge import SetJudge
+from carriage_core.analysis_judge import RuleJudge
 from carriage_core.analysis_rules import RuleQuestion
 from carriage_core.analysis_search import BothReach, Ranges, Search, exceeds
 from carriage_core.analysis_situation import evaluated_again, judged_again
@@ -167,9 +167,7 @@ def _ask_rules(
         ranges = Ranges()
         search = Search(
             domains=question.domains,
-            first=SetJudge(question.first, question, ranges),
-            second=SetJudge(question.second, question, ranges),
-            goal=goal,
+            judge=RuleJudge(question, goal, ranges),
             ranges=ranges,
             limit=limit,
             early=question.early,
@@ -196,9 +194,7 @@ def _ask_conditions(
         ranges = Ranges()
         search = Search(
             domains=question.domains,
-            first=question.judge(first, ranges),
-            second=question.judge(second, ranges),
-            goal=goal,
+            judge=question.judge(first, second, goal, ranges),
             ranges=ranges,
             limit=limit,
             linked=question.linked,

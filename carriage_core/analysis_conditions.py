@@ -18,7 +18,7 @@ from carriage_core.schema import Absent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from carriage_core.analysis_search import Assigned, Range, Ranges
+    from carriage_core.analysis_search import Assigned, Goal, Ranges
     from carriage_core.attribute_types import AttributeTypes
     from carriage_core.condition import Condition
 
@@ -48,10 +48,12 @@ class ConditionQuestion:
         }
         self.linked = domains.linked
 
-    def judge(self, condition: Condition, ranges: Ranges) -> Callable[[Assigned], Range]:
-        """Judge a condition as far as the variables have values."""
+    def judge(
+        self, first: Condition, second: Condition, goal: Goal, ranges: Ranges
+    ) -> Callable[[Assigned], tuple[bool, bool]]:
+        """Judge both conditions by `goal` as far as the variables have values."""
 
-        def judged(given: Assigned) -> Range:
+        def judged(given: Assigned) -> tuple[bool, bool]:
             def value(name: str) -> Any:  # noqa: ANN401  # a value, an absence or OPEN
                 if name.startswith("evidence."):
                     live = given.get(_handle(name), OPEN)
@@ -65,7 +67,7 @@ class ConditionQuestion:
                     ranges.open.append(name)
                 return found
 
-            return ranges.of(condition, value)
+            return goal(ranges.of(first, value), ranges.of(second, value))
 
         return judged
 

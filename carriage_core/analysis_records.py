@@ -47,6 +47,7 @@ class Records:
         """
         self._members: dict[_Family, dict[str, EvidenceDeclaration]] = {}
         self._read: set[Variable] = set()
+        self._fields: dict[tuple[int, str, str], Variable] = {}
         for policy in every:
             for _, declaration in policy.evidence:
                 self._members.setdefault(_family(declaration), {})[declaration.digest] = declaration
@@ -83,6 +84,13 @@ class Records:
         """The variable of a field; two fields that are read from one place are one."""
         source = dict(declaration.fields)[name]
         return f"record#{number}.{source.origin}.{source.path}.{source.sort}"
+
+    def field_of(self, number: int, digest: str, name: str) -> Variable:
+        """The same, by the digest of the declaration."""
+        key = number, digest, name
+        if key not in self._fields:
+            self._fields[key] = self.field(number, self._members[self._families[number]][digest], name)
+        return self._fields[key]
 
     def declare(self, domains: Domains, found: dict[Variable, list[Point]]) -> None:
         """Add the variables of the fields that are read, and of the records themselves."""

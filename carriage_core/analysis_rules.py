@@ -257,7 +257,7 @@ class RuleQuestion:
         tool, external = attributes.get("action.tool", "some_tool"), attributes.get("action.external", True)
         now = given["time"]
         trusted = isinstance(now, datetime)
-        counters: list[tuple[Policy, str, Decimal | None]] = []
+        charged: list[tuple[Policy, str, Decimal | None]] = []
         seen: set[Variable] = set()
         for policy in self.every:
             for counter, declaration in policy.counters:
@@ -266,7 +266,7 @@ class RuleQuestion:
                     seen.add(account)
                     added = Decimal(1) if declaration.amount is None else given[declaration.amount]
                     stands = given[account]
-                    counters.append((policy, counter, None if stands is Absent.UNKNOWN else stands - added))
+                    charged.append((policy, counter, None if stands is Absent.UNKNOWN else stands - added))
         unknown = Absent.UNKNOWN
         tenant, task = given.get("tenant", unknown), given.get("task", unknown)
         return Witness(
@@ -286,7 +286,7 @@ class RuleQuestion:
             first=Outcome.ALLOW,
             second=Outcome.ALLOW,
             records=tuple(self.records.filed(given)) if trusted else (),
-            counters=tuple(counters),
+            charged=tuple(charged),
         )
 
 

@@ -116,9 +116,7 @@ class Search:
 
     Attributes:
         domains: What each variable can be, in the order to try.
-        first: Judges the first side and notes open variables.
-        second: Judges the second side.
-        goal: The difference that is looked for.
+        judge: Says whether the difference may still be there and whether it surely is, and notes open variables.
         ranges: Where open variables are noted.
         limit: Most points.
         early: Variables to give values to before all others.
@@ -128,9 +126,7 @@ class Search:
     """
 
     domains: Mapping[Variable, Sequence[Point]]
-    first: Callable[[Assigned], Range]
-    second: Callable[[Assigned], Range]
-    goal: Goal
+    judge: Callable[[Assigned], tuple[bool, bool]]
     ranges: Ranges
     limit: int
     early: tuple[Variable, ...] = ()
@@ -153,7 +149,7 @@ class Search:
             if variable not in self._given:
                 return self._each(variable, self.run)
         self.ranges.open.clear()
-        possible, certain = self.goal(self.first(self._given), self.second(self._given))
+        possible, certain = self.judge(self._given)
         if not possible:
             return None
         if certain or not self.ranges.open:

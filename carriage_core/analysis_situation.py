@@ -27,6 +27,7 @@ from carriage_core.views import views
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from decimal import Decimal
 
     from carriage_core.binding import Action
     from carriage_core.condition import Condition, Truth
@@ -46,7 +47,7 @@ class Witness:
         runtime: Who acts: tenant, task and delegation chain.
         moment: When, and whether the clock can be trusted.
         records: The live evidence there is: each declaration with the fields of one record.
-        counters: What counters were charged before: the policy, the counter, and the sum, None for one not known.
+        charged: What counters were charged before: the policy, the counter, and the sum, None for one not known.
         values: For conditions: what stands in evidence and counters.
         first: What the first side says: an `Outcome`, or for conditions a `Truth`.
         second: What the second side says.
@@ -58,8 +59,15 @@ class Witness:
     first: Outcome | Truth
     second: Outcome | Truth
     records: tuple[tuple[EvidenceDeclaration, Mapping[str, Value]], ...] = ()
-    counters: tuple[tuple[Policy, str, Any], ...] = ()
+    charged: tuple[tuple[Policy, str, Decimal | None], ...] = ()
     values: tuple[tuple[str, Value | Absent], ...] = ()
+
+    @property
+    def counters(self) -> tuple[tuple[tuple[str, str], Value | Absent], ...]:
+        """What counters stood at before this call, by policy id and name."""
+        return tuple(
+            ((policy.id, name), Absent.UNKNOWN if before is None else before) for policy, name, before in self.charged
+        )
 
     def describe(self) -> str:
         """Say the situation on one line, for people."""
@@ -76,7 +84,7 @@ class Witness:
         for declaration, fields in self.records:
             inner = ", ".join(f"{name} = {_shown(value)}" for name, value in sorted(fields.items()))
             shown.append(f"{declaration.from_tool} has shown ({inner})")
-        for policy, name, before in self.counters:
+        for policy, name, before in self.charged:
             shown.append(f"{policy.id} counted {'an unknown sum' if before is None else before} for {name} before")
         return f"{self._told(self.first)} against {self._told(self.second)}: {'; '.join(shown) or 'anything'}"
 
@@ -161,7 +169,7 @@ def _ledger(witness: Witness) -> EvidenceLedger:
 def _counted(witness: Witness) -> CounterLedger:
     ledger = CounterLedger()
     member = views(witness.action, witness.runtime, witness.moment)[-1]
-    for policy, name, before in witness.counters:
+    for policy, name, before in witness.charged:
         charge = charges_of(policy, member, witness.runtime)[name]
         earlier = Charge(account=charge.account, key=charge.key, amount=before, window=timedelta(days=1))
         ledger.reserve([earlier], "before", moment=witness.moment)

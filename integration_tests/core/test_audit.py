@@ -301,3 +301,26 @@ def test_a_rule_taken_back_in_trusted_words_is_unverifiable_and_in_others_stays(
     taken = "The rule refund-cap is no longer in force."
     assert became(message(TEXT), message(taken)).carriage is Carriage.UNVERIFIABLE
     assert became(message(TEXT), message(taken, "untrusted document")).carriage is Carriage.PRESERVED
+
+
+def test_an_unattested_clause_neither_mends_nor_spoils_what_is_trusted():
+    """Authority comes from provenance: who may have written it takes nothing from who has."""
+    assert became(message(TEXT), message(BELOW, None), decide=by_trying).carriage is Carriage.PRESERVED
+    assert became(message(BELOW), message(TEXT, None), decide=by_trying).carriage is Carriage.WEAKENED
+
+
+def test_a_piece_that_is_not_needed_contradicts_the_others():
+    idle = "- [refund-cap] deny refund on order where object.amount > 500 and object.amount < 600"
+    assert became(message(f"{BELOW}\n{ABOVE}\n{idle}"), decide=by_trying).carriage is Carriage.WEAKENED
+
+
+@pytest.mark.parametrize("direction", [0, 1])
+def test_one_undecided_direction_is_enough_to_be_unverifiable(direction):
+    """A yes in the other direction proves half of it."""
+    asked = []
+
+    def half(source, shown):
+        asked.append(1)
+        return Decision(undecided=(len(asked) - 1) % 2 == direction)
+
+    assert became(message(BELOW), decide=half).carriage is Carriage.UNVERIFIABLE

@@ -12,6 +12,7 @@ from carriage_cli.audit import audit
 from carriage_cli.check import check
 from carriage_cli.demo import demo
 from carriage_cli.lint import lint
+from carriage_cli.pressure import pressure
 from carriage_cli.replay import replay
 from carriage_cli.schema import schema
 
@@ -26,6 +27,7 @@ app.command()(audit)
 app.command()(check)
 app.command()(demo)
 app.command()(lint)
+app.command()(pressure)
 app.command()(replay)
 app.command()(schema)
 

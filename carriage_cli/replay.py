@@ -10,25 +10,14 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import contextmanager
 from pathlib import Path  # noqa: TC003  # typer reads it
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn, override
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskProgressColumn,
-    TextColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
-from rich.text import Text
 
+from carriage_cli.progress import progress
 from carriage_core.errors import CarriageError
 from carriage_lab import grid, tables
 from carriage_lab.counters import counter_named, remembering
@@ -39,7 +28,7 @@ from carriage_lab.stack import WINDOWS, Bench
 from carriage_lab.validity import require_judge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from carriage_lab.rows import Row
 
@@ -109,47 +98,13 @@ def replay(
 def _perform(run: Replay, files: Sequence[Path]) -> bool:
     """Read and replay; return False where the user interrupted it."""
     try:
-        with _progress() as begin:
+        with progress("calls") as begin:
             begin("reading", None)
             run.read(files)
             run.execute(begin("replaying", run.work()))
     except KeyboardInterrupt:
         return False
     return True
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int | None], Callable[[int], None]]]:
-    """Show a bar on standard error if that is a terminal; yields what begins a phase."""
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        disable=not sys.stderr.isatty(),
-        transient=True,
-    )
-
-    def begin(phase: str, total: int | None) -> Callable[[int], None]:
-        for task in bar.task_ids:
-            bar.remove_task(task)
-        task = bar.add_task(phase, total=total)
-        return lambda done: bar.advance(task, done)
-
-    with bar:
-        yield begin
-
-
-class _Rate(ProgressColumn):
-    """Judged calls a second."""
-
-    @override
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f} calls/s" if speed else "")
 
 
 def _print(rows: Sequence[Row], *, as_json: bool) -> None:

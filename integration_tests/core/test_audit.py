@@ -324,3 +324,17 @@ def test_one_undecided_direction_is_enough_to_be_unverifiable(direction):
         return Decision(undecided=(len(asked) - 1) % 2 == direction)
 
     assert became(message(BELOW), decide=half).carriage is Carriage.UNVERIFIABLE
+
+
+def test_a_cap_that_was_raised_shows_the_sum_that_slips_through():
+    """Counters are no attribute of the call; their witness says what had been counted before."""
+    registry = parse_policy_text(
+        POLICIES.replace("    where: {attr: object.amount, gt: 500}\n", "").replace(
+            "    text: Do not refund",
+            "    counters: {spent: {window: 1d}}\n    unless: {attr: counter.spent, le: 5}\n    text: Do not refund",
+        )
+    )
+    clause = "- [refund-cap] deny refund on order unless counter.spent <= 7"
+    (finding,) = CarriageAudit.of(registry).read([message(clause)]).of("refund-cap")
+    assert finding.carriage is Carriage.WEAKENED
+    assert "counter.spent before" in dict(finding.witness.values)

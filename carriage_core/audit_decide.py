@@ -91,8 +91,8 @@ def _values(situation: Situation, read: frozenset[str]) -> Iterator[tuple[str, s
     for declaration, fields in situation.records:
         for name, value in fields.items():
             yield f"{declaration.from_tool}: {name}", _text(value)
-    for _, name, before in situation.counters:
-        yield f"counter.{name} before", Absent.UNKNOWN.value if before is None else str(before)
+    for (_, name), before in situation.counters:
+        yield f"counter.{name} before", _text(before)
 
 
 def _text(value: Value | Absent) -> str:

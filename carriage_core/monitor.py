@@ -127,6 +127,7 @@ def _judge_actions(
     marked: dict[str, Reason] = {}
     would = Outcome.ALLOW
     charges: list[Charge] = []
+    understood = False
     for action in actions:
         members = views(action, held.runtime, held.moment)
         governing = a_star(registry, held.runtime, action, held.moment, members)
@@ -140,6 +141,7 @@ def _judge_actions(
         every = bound if len(in_force) == len(ruled) else standing(ruled)
         if every is not bound:
             _collect(marked, every, action)
+        understood = understood or (action.name is not None and _denies(bound))
         would = max(would, outcome_of(ruling.policy.effect for ruling in every), key=lambda one: one.strictness)
     outcome = outcome_of(Effect(reason.effect) for reason in binding.values())
     marks = {key: reason for key, reason in marked.items() if reason.observed}
@@ -150,10 +152,28 @@ def _judge_actions(
     verdict = _verdict(call, outcome, tuple(reasons), rulings, tuple(charges), registry, digest)
     if outcome is Outcome.CONFIRM:
         verdict = _approved(verdict, call, held)
+    if outcome is Outcome.DENY and not understood:
+        verdict = _not_understood(verdict, actions)
     if would is not outcome:
         code = "observed" if verdict.code == "allowed" else verdict.code
         verdict = replace(verdict, would=would, would_code=_CODES[would], code=code)
     return verdict
+
+
+def _denies(bound: Iterable[Ruling]) -> bool:
+    return outcome_of(ruling.policy.effect for ruling in bound) is Outcome.DENY
+
+
+def _not_understood(verdict: Verdict, actions: list[Action]) -> Verdict:
+    """Say why nobody can tell what the call does: the rules that then govern it would mislead as its reason."""
+    why = next(action.why for action in actions if action.name is None)
+    more = f" and {len(verdict.reasons) - 1} more" if len(verdict.reasons) > 1 else ""
+    message = (
+        f"Nobody can say what this call of {verdict.tool} does{f' ({why})' if why else ''}, so policy "
+        f"{verdict.reasons[0].policy_id}{more} could govern it. Use what is known, or let the tool's owner say under "
+        "words what the command does."
+    )
+    return replace(verdict, code="unknown_action", message=message)
 
 
 def _collect(reasons: dict[str, Reason], bound: Iterable[Ruling], action: Action) -> None:

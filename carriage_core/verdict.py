@@ -61,9 +61,9 @@ class Verdict:
 
     Attributes:
         outcome: Allow, confirm or deny.
-        code: A stable word: ``allowed``, ``approved``, ``observed``, ``rule``, ``needs_approval``, ``unbound_tool``,
-            ``changed_schema``, ``bad_arguments``, ``control_changed``, ``replayed_call``, ``evidence_taken``,
-            ``counter_full``, ``sink_fault`` or ``internal_fault``.
+        code: A stable word: ``allowed``, ``approved``, ``observed``, ``rule``, ``unknown_action``, ``needs_approval``,
+            ``unbound_tool``, ``changed_schema``, ``bad_arguments``, ``control_changed``, ``replayed_call``,
+            ``evidence_taken``, ``counter_full``, ``sink_fault`` or ``internal_fault``.
         tool: The tool's name.
         message: One or two sentences; names no values of secret origin.
         reasons: The binding policies, strictest first.
@@ -107,7 +107,7 @@ class Verdict:
 
     def explain(self) -> str:
         """Say which rule, which values, and what would lift it."""
-        if not self.reasons:
+        if not self.reasons or self.code == "unknown_action":
             return self.message
         reason = self.reasons[0]
         values = ", ".join(f"{name} = {value}" for name, value in reason.values)

@@ -125,7 +125,9 @@ def test_no_example_rule_is_without_a_case_on_both_of_its_sides(name: str) -> No
             continue
         decides, aside = False, False
         for case, verdict in judged:
-            actions = {binding.action for binding in registry.bindings[case["call"]["tool"]]}
+            call = case["call"]
+            bound = registry.bindings[call["tool"]]
+            actions = {action.name for binding in bound for action in binding.actions(call["arguments"])}
             governs = "*" in policy.actions or not actions.isdisjoint(policy.actions)
             if policy.id in permits:
                 lifted = governs and lifts(registry, case, policy.id, verdict)

@@ -587,3 +587,15 @@ def test_a_binding_that_contradicts_the_tools_schema_is_refused_at_start_up(amou
 def test_a_schema_that_may_hold_the_declared_type_is_taken(amount: object) -> None:
     """Only what the schema rules out is refused."""
     assert plane(rule("never", "deny")).offer([offered(amount)]) == ()
+
+
+def test_a_refusal_of_an_unknown_command_says_that_it_is_unknown() -> None:
+    """Naming a rule the command has nothing to do with would send its reader to mend the wrong thing."""
+    pytest.importorskip("tree_sitter_bash", reason="the shell extra is not installed")
+    held = release_plane(SHELL)
+    verdict = held.check("bash", {"command": "unheard-of releases"})
+    assert verdict.code == "unknown_action"
+    assert "unheard-of: not a command whose effects are known" in verdict.explain()
+    assert "keep-releases and 1 more could govern it" in verdict.explain()
+    both = held.check("bash", {"command": "unheard-of; rm -r releases"})
+    assert (both.code, both.reasons[0].policy_id) == ("rule", "keep-releases")

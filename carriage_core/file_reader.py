@@ -138,7 +138,7 @@ class FileReader:
         raw = self.scalar(node, path)
         if len(self.faults) > before:
             return ""
-        if self.types.of_attribute(attribute) == {Sort.TIME}:
+        if self.types.of_attribute(attribute) == frozenset({Sort.TIME}):
             return self.instant(node, path) or datetime.min.replace(tzinfo=UTC)
         if not isinstance(raw, str | bool) and isinstance(normal(raw), Absent):
             self.fault(node, path, "the number has too many digits", "shorten it")

@@ -167,10 +167,11 @@ def _denies(bound: Iterable[Ruling]) -> bool:
 def _not_understood(verdict: Verdict, actions: list[Action]) -> Verdict:
     """Say why nobody can tell what the call does: the rules that then govern it would mislead as its reason."""
     why = next(action.why for action in actions if action.name is None)
-    more = f" and {len(verdict.reasons) - 1} more" if len(verdict.reasons) > 1 else ""
+    first, *others = verdict.reasons
+    more = f" and {len(others)} more" if others else ""
     message = (
         f"Nobody can say what this call of {verdict.tool} does{f' ({why})' if why else ''}, so policy "
-        f"{verdict.reasons[0].policy_id}{more} could govern it. Use what is known, or let the tool's owner say under "
+        f"{first.policy_id}{more} could govern it. Use what is known, or let the tool's owner say under "
         "words what the command does."
     )
     return replace(verdict, code="unknown_action", message=message)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carriage_core.condition import Truth, evaluate
+from carriage_core.condition import Truth
+from carriage_core.prepared import prepared
 from carriage_core.views import views_of
 
 if TYPE_CHECKING:
@@ -70,9 +71,11 @@ def a_star(
 ) -> tuple[Policy, ...]:
     """Return the policies that govern `action`: in scope, in force, and `where` not false in some view."""
     return tuple(
-        policy
-        for policy in registry.index.matching(action.name, action.object_type, action.attributes)
-        if binds_here(policy, runtime, action, moment, members)
+        [
+            policy
+            for policy in registry.index.matching(action.name, action.object_type, action.attributes)
+            if binds_here(policy, runtime, action, moment, members)
+        ]
     )
 
 
@@ -80,14 +83,12 @@ def binds_here(
     policy: Policy, runtime: RuntimeState, action: Action, moment: Moment, members: tuple[View, ...]
 ) -> bool:
     """Whether a policy for this action and type of object is in scope, in force, and its `where` not surely false."""
-    return (
-        in_scope(policy, runtime)
-        and in_force(policy, moment)
-        and (
-            policy.where is None
-            or any(
-                evaluate(policy.where, view.__getitem__) is not Truth.FALSE
-                for view in views_of(policy, action, members)
-            )
-        )
-    )
+    if not in_scope(policy, runtime) or not in_force(policy, moment):
+        return False
+    where = prepared(policy).where
+    if where is None:
+        return True
+    for view in views_of(policy, action, members):  # noqa: SIM110  # a generator costs more than the condition
+        if where(view) is not Truth.FALSE:
+            return True
+    return False

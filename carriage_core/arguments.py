@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from carriage_core.canonical import digest_of
+from carriage_core.canonical import digest_of_built
 
 MAX_ARGUMENTS: Final = 200_000
 """Most characters and nodes that a call's arguments may hold together (DESIGN 3.14)."""
@@ -69,6 +69,12 @@ def plain_arguments(arguments: object) -> dict[str, object]:
 def _plain_object(value: Mapping[object, object], depth: int, left: list[int]) -> dict[str, object]:
     found: dict[str, object] = {}
     for key, item in value.items():
+        if type(key) is str and type(item) is str and key.isascii() and item.isascii():
+            left[0] -= 2 + len(key) + len(item)
+            if left[0] < 0:
+                raise BadArgumentsError("the arguments are too large to judge")
+            found[key] = item
+            continue
         if not isinstance(key, str):
             raise BadArgumentsError("an argument name is not a string")
         name = _plain_text(key, left)
@@ -113,7 +119,8 @@ def _plain(value: object, depth: int, left: list[int]) -> object:
 
 def argument_digest(arguments: Mapping[str, object]) -> str:
     """SHA-256 over the arguments with numbers tagged, so 1, 1.0 and true stay apart."""
-    return digest_of(json_tree(arguments))
+    tree = {str(key): item if type(item) is str else json_tree(item) for key, item in arguments.items()}
+    return digest_of_built({"object": tree})
 
 
 def json_tree(value: object) -> object:

@@ -7,7 +7,7 @@ import itertools
 import math
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from carriage_core.arguments import BadArgumentsError, json_tree
@@ -114,6 +114,7 @@ class AttributeSource:
         default: What the tool does when the argument is left out; None where that is not known (DESIGN 3.3).
         secret: Whether its value is masked wherever a verdict would show it (DESIGN 3.9).
         cwd: For paths, the working directory that relative ones are read against.
+        steps: The parts of `argument`.
     """
 
     argument: str | None = None
@@ -122,9 +123,11 @@ class AttributeSource:
     default: Value | None = None
     secret: bool = False
     cwd: FilePath | None = None
+    steps: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse a source that could not be shown in a capsule, or that is none."""
+        object.__setattr__(self, "steps", () if self.argument is None else tuple(self.argument.split(".")))
         if (self.argument is None) == (self.constant is None):
             raise ToolBindingError("an attribute needs an argument or a constant.", mend="give one of them.")
         if self.argument is not None:
@@ -159,8 +162,12 @@ class AttributeSource:
         """
         if self.constant is not None:
             return [self.constant]
+        if len(self.steps) == 1 and type(arguments) is dict:
+            raw = arguments.get(self.steps[0], Absent.MISSING)
+            if not isinstance(raw, list | tuple):
+                return [self._value(raw)]
         current: list[object] = [arguments]
-        for step in (self.argument or "").split("."):
+        for step in self.steps:
             following: list[object] = []
             for value in current:
                 if not isinstance(value, Mapping):
@@ -298,6 +305,9 @@ class ToolBinding:
         issuer: Who declared the binding.
         line: Line in the policy file, 0 where there is none.
         shipped: Whether an adapter brought it for its framework's own tool, not the operator.
+        reads: Every attribute read from a call, by its full name.
+        fixed: The attributes that are the same for every call.
+        secret: Full names of the attributes whose values are masked.
     """
 
     tool: str
@@ -315,6 +325,9 @@ class ToolBinding:
     issuer: Issuer = OPERATOR
     line: int = 0
     shipped: bool = False
+    reads: tuple[tuple[str, AttributeSource], ...] = field(init=False, repr=False, compare=False)
+    fixed: Mapping[str, Value | Absent] = field(init=False, repr=False, compare=False)
+    secret: frozenset[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse names the clause grammar could not show, and evidence from tools that repeat what they read."""
@@ -355,6 +368,20 @@ class ToolBinding:
                 f"{self.tool!r} returns text it read elsewhere and cannot be trusted_evidence.",
                 mend="let a tool of your own verify and return a structured result.",
             )
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Work out once what every call needs."""
+        reads = [(f"object.{name}", source) for name, source in self.object_attributes]
+        reads += [(f"action.{name}", source) for name, source in self.action_attributes]
+        fixed: dict[str, Value | Absent] = {"action.tool": self.tool, "action.external": self.external}
+        if self.action is not None:
+            fixed["action.name"] = self.action
+        if self.object_type is not None:
+            fixed["object.type"] = self.object_type
+        object.__setattr__(self, "reads", tuple(reads))
+        object.__setattr__(self, "fixed", fixed)
+        object.__setattr__(self, "secret", frozenset(name for name, source in reads if source.secret))
 
     def contradictions(self, types: Mapping[str, frozenset[str]]) -> tuple[tuple[str, Sort, frozenset[str]], ...]:
         """Find arguments declared of a type that the tool's schema rules out: such a value is never there.
@@ -416,34 +443,22 @@ class ToolBinding:
             return self.shell.actions(self.tool, arguments, external=self.external)
         if self.action is None:
             return ()
-        names: list[str] = []
-        choices: list[list[Value | Absent]] = []
-        secret: set[str] = set()
-        for prefix, sources in (("object", self.object_attributes), ("action", self.action_attributes)):
-            for name, source in sources:
-                names.append(f"{prefix}.{name}")
-                choices.append(source.values(arguments))
-                if source.secret:
-                    secret.add(f"{prefix}.{name}")
-        if math.prod(len(values) for values in choices) > MAX_ACTIONS:
+        choices = [source.values(arguments) for _, source in self.reads]
+        if math.prod(map(len, choices)) > MAX_ACTIONS:
             raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
-        fixed: dict[str, Value | Absent] = {
-            "action.name": self.action,
-            "action.tool": self.tool,
-            "action.external": self.external,
-        }
-        if self.object_type is not None:
-            fixed["object.type"] = self.object_type
-        return tuple(
-            Action(
-                name=self.action,
-                tool=self.tool,
-                object_type=self.object_type,
-                external=self.external,
-                attributes=fixed | dict(zip(names, values, strict=True)),
-                secret=frozenset(secret),
-            )
-            for values in itertools.product(*choices)
+        return tuple(map(self._action, itertools.product(*choices)))
+
+    def _action(self, values: tuple[Value | Absent, ...]) -> Action:
+        attributes = dict(self.fixed)
+        for (name, _), value in zip(self.reads, values, strict=True):
+            attributes[name] = value
+        return Action(
+            name=self.action,
+            tool=self.tool,
+            object_type=self.object_type,
+            external=self.external,
+            attributes=attributes,
+            secret=self.secret,
         )
 
 

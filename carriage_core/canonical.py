@@ -5,12 +5,36 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Final
+import re
+from typing import TYPE_CHECKING, Final
 
 import rfc8785
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
 _SAFE_INTEGER: Final = 2**53
-_ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+_ENCODE: Final = _ENCODER.encode
+# Digits enough for a number outside the exact range, and all that a float may look like; inside a string they only
+# cost the slower way.
+_UNSURE: Final = re.compile(r"\d{16}|[:\[,](?:-?\d+[.e]|NaN|-?Infinity)")
+
+
+def _writer() -> Callable[[object, int], Iterable[str]]:
+    """The standard library's encoder itself: `JSONEncoder.encode` makes one anew for each text."""
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:  # an interpreter without it
+        return lambda tree, _: (canonical_json(tree).decode(),)
+    quote = json.encoder.encode_basestring
+    # No memory of the containers on the way: what our own code has just built holds no circle.
+    markers, indent, sort_keys, skip_keys, allow_nan = None, None, True, False, True
+    writer: Callable[[object, int], Iterable[str]]
+    writer = make(markers, _ENCODER.default, quote, indent, ":", ",", sort_keys, skip_keys, allow_nan)
+    return writer
+
+
+_WRITE: Final = _writer()
 
 
 def canonical_json(value: object) -> bytes:
@@ -26,6 +50,20 @@ def canonical_json(value: object) -> bytes:
 def digest_of(value: object) -> str:
     """SHA-256 in hex over the RFC 8785 form of `value`."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def digest_of_built(tree: dict[str, object]) -> str:
+    """Do as `digest_of` for a tree that our own code has just built, whose keys are therefore strings.
+
+    It looks at the text that was written instead of walking the tree first.
+    """
+    try:
+        text = "".join(_WRITE(tree, 0))
+    except (TypeError, ValueError):  # no JSON at all
+        return digest_of(tree)
+    if not text.isascii() or _UNSURE.search(text):
+        return digest_of(tree)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: object) -> bool:

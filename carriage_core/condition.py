@@ -225,7 +225,7 @@ def evaluate(condition: Condition, lookup: Lookup) -> Truth:
     """Decide a condition; total, and unknown wherever a value is missing, ill-typed or not normal."""
     match condition:
         case Compare():
-            return _compare(condition, lookup)
+            return compare(condition, lookup)
         case Not(part):
             return Truth(2 - evaluate(part, lookup))
         case All(parts):
@@ -246,7 +246,8 @@ def evaluate(condition: Condition, lookup: Lookup) -> Truth:
             assert_never(unreachable)
 
 
-def _compare(comparison: Compare, lookup: Lookup) -> Truth:
+def compare(comparison: Compare, lookup: Lookup) -> Truth:
+    """Decide one comparison."""
     left = lookup(comparison.attribute)
     if comparison.operator is Operator.EXISTS:
         if isinstance(left, Absent):
@@ -338,7 +339,12 @@ def glob_pieces(pattern: str) -> tuple[str, ...]:
 
 def matches(pattern: str, text: str) -> bool:
     """Match a whole text against a glob, in time linear in text x stars and without backtracking."""
-    first, *rest = glob_pieces(pattern)
+    return fits(glob_pieces(pattern), text)
+
+
+def fits(pieces: tuple[str, ...], text: str) -> bool:
+    """Match a whole text against the pieces of a glob."""
+    first, *rest = pieces
     if not rest:
         return text == first
     last = rest.pop()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
 from functools import reduce
-from itertools import compress
+from itertools import chain, compress
 from operator import or_
 from typing import TYPE_CHECKING, Final
 
@@ -21,7 +21,7 @@ from carriage_core.policy import ANY_ACTION
 from carriage_core.schema import Absent, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
     from carriage_core.policy import EvidenceDeclaration, Policy
     from carriage_core.runtime import RuntimeState
@@ -47,16 +47,18 @@ class _Bucket:
             by_type = self.by_value.setdefault(name, {})
             by_type.setdefault(type(literal), {}).setdefault(literal, []).append(policy)
 
-    def matching(self, attributes: Mapping[str, Value | Absent]) -> Iterator[Policy]:
-        yield from self.always
+    def matching(self, attributes: Mapping[str, Value | Absent]) -> Iterable[Policy]:
+        """May name a policy twice."""
+        found = self.always
         for name, by_type in self.by_value.items():
             value = attributes.get(name, Absent.MISSING)
             for kind, by_literal in by_type.items():
                 if isinstance(value, Absent) or type(value) is not kind:
-                    for policies in by_literal.values():  # unknown: the comparison is not false
-                        yield from policies
-                else:
-                    yield from by_literal.get(value, ())
+                    # Unknown: the comparison is not false.
+                    found = [*found, *chain.from_iterable(by_literal.values())]
+                elif value in by_literal:
+                    found = [*found, *by_literal[value]]
+        return found
 
 
 def _required(where: Condition | None) -> tuple[str, tuple[Value, ...]] | None:
@@ -153,15 +155,21 @@ class PolicyIndex:
             object_type: The type of its object, None where it could be any.
             attributes: What is known of it.
         """
-        return _once(policy for bucket in self._of(action, object_type) for policy in bucket.matching(attributes))
+        found: dict[int, Policy] = {}
+        for bucket in self._of(action, object_type):
+            for policy in bucket.matching(attributes):
+                found[id(policy)] = policy
+        return found.values()
 
-    def _of(self, action: str | None, object_type: str | None) -> Iterator[_Bucket]:
+    def _of(self, action: str | None, object_type: str | None) -> list[_Bucket]:
+        found: list[_Bucket] = []
         for name in self._buckets if action is None else (action, ANY_ACTION):
             by_type = self._buckets.get(name, {})
             if object_type is None:
-                yield from by_type.values()  # an unknown type could be any
+                found.extend(by_type.values())  # an unknown type could be any
             else:
-                yield from (by_type[kind] for kind in (object_type, None) if kind in by_type)
+                found.extend(by_type[kind] for kind in (object_type, None) if kind in by_type)
+        return found
 
 
 def _mask(positions: list[int]) -> int:
@@ -173,7 +181,3 @@ def _mask(positions: list[int]) -> int:
 
 
 _TRUTH: Final = bytes.maketrans(b"01", b"\0\1")
-
-
-def _once(policies: Iterator[Policy]) -> Iterable[Policy]:
-    return {id(policy): policy for policy in policies}.values()

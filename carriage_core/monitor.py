@@ -16,7 +16,7 @@ from carriage_core.binding import confusable
 from carriage_core.canonical import digest_of
 from carriage_core.policy import Effect
 from carriage_core.ruling import reason_of, rule_on, standing
-from carriage_core.verdict import Outcome, ToolCall, Verdict, denied
+from carriage_core.verdict import Outcome, ToolCall, Verdict, denied, stricter
 from carriage_core.views import views
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from carriage_core.ruling import Circumstances, Ruling
     from carriage_core.verdict import Reason
 
-_ORDER: Final = {Effect.DENY: 0, Effect.DEFAULT_DENY: 1, Effect.CONFIRM: 2, Effect.PERMIT: 3}
+_ORDER: Final = {
+    effect.value: place
+    for place, effect in enumerate((Effect.DENY, Effect.DEFAULT_DENY, Effect.CONFIRM, Effect.PERMIT))
+}
 _CODES: Final = {Outcome.ALLOW: "allowed", Outcome.DENY: "rule", Outcome.CONFIRM: "needs_approval"}
 
 
@@ -125,7 +128,7 @@ def _judge_actions(
     rulings: list[Ruling] = []
     binding: dict[str, Reason] = {}
     marked: dict[str, Reason] = {}
-    would = Outcome.ALLOW
+    outcome = would = Outcome.ALLOW
     charges: list[Charge] = []
     understood = False
     for action in actions:
@@ -141,14 +144,13 @@ def _judge_actions(
         every = bound if len(in_force) == len(ruled) else standing(ruled)
         if every is not bound:
             _collect(marked, every, action)
-        understood = understood or (action.name is not None and _denies(bound))
-        would = max(would, outcome_of(ruling.policy.effect for ruling in every), key=lambda one: one.strictness)
-    outcome = outcome_of(Effect(reason.effect) for reason in binding.values())
-    marks = {key: reason for key, reason in marked.items() if reason.observed}
-    reasons = sorted(
-        (*binding.values(), *marks.values()),
-        key=lambda reason: (reason.observed, _ORDER[Effect(reason.effect)], reason.policy_id),
-    )
+        reached = outcome_of([ruling.policy.effect for ruling in bound])
+        outcome = stricter(outcome, reached)
+        understood = understood or (action.name is not None and reached is Outcome.DENY)
+        would = stricter(would, reached if every is bound else outcome_of([ruling.policy.effect for ruling in every]))
+    reasons = [*binding.values(), *[reason for reason in marked.values() if reason.observed]]
+    if len(reasons) > 1:
+        reasons.sort(key=lambda reason: (reason.observed, _ORDER[reason.effect], reason.policy_id))
     verdict = _verdict(call, outcome, tuple(reasons), rulings, tuple(charges), registry, digest)
     if outcome is Outcome.CONFIRM:
         verdict = _approved(verdict, call, held)
@@ -158,10 +160,6 @@ def _judge_actions(
         code = "observed" if verdict.code == "allowed" else verdict.code
         verdict = replace(verdict, would=would, would_code=_CODES[would], code=code)
     return verdict
-
-
-def _denies(bound: Iterable[Ruling]) -> bool:
-    return outcome_of(ruling.policy.effect for ruling in bound) is Outcome.DENY
 
 
 def _not_understood(verdict: Verdict, actions: list[Action]) -> Verdict:
@@ -185,10 +183,12 @@ def _collect(reasons: dict[str, Reason], bound: Iterable[Ruling], action: Action
 
 def outcome_of(effects: Iterable[Effect]) -> Outcome:
     """What the effects of the rules that bind come to: deny and deny-by-default prevail over confirm (DESIGN 3.2)."""
-    found = set(effects)
-    if found - {Effect.CONFIRM}:
-        return Outcome.DENY
-    return Outcome.CONFIRM if found else Outcome.ALLOW
+    found = Outcome.ALLOW
+    for effect in effects:
+        if effect is not Effect.CONFIRM:
+            return Outcome.DENY
+        found = Outcome.CONFIRM
+    return found
 
 
 def _verdict(
@@ -200,11 +200,11 @@ def _verdict(
     registry: PolicyRegistry,
     digest: str,
 ) -> Verdict:
-    used = {record.id: False for ruling in rulings for record in ruling.records}
+    used: dict[str, bool] = {}
     for ruling in rulings:
         for record in ruling.records:
             # 3.13: what is only observed spends nothing.
-            used[record.id] |= record.single_use and not ruling.observed
+            used[record.id] = used.get(record.id, False) or (record.single_use and not ruling.observed)
     message = f"No rule binds this call of {call.tool}."
     if outcome is Outcome.DENY:
         message = f"Denied by policy {reasons[0].policy_id}: {reasons[0].clause}."
@@ -216,10 +216,10 @@ def _verdict(
         tool=call.tool,
         message=message,
         reasons=reasons,
-        policies=tuple(dict.fromkeys(ruling.policy.id for ruling in rulings)),
-        governing=frozenset(ruling.policy.digest for ruling in rulings),
+        policies=tuple(dict.fromkeys([ruling.policy.id for ruling in rulings])),
+        governing=frozenset([ruling.policy.digest for ruling in rulings]),
         evidence=tuple(used),
-        one_use=tuple(record for record, once in used.items() if once),
+        one_use=tuple([record for record, once in used.items() if once]),
         charges=charges,
         argument_digest=digest,
         registry_digest=registry.digest,

@@ -30,6 +30,8 @@ from carriage_core.schema import Absent, FilePath, Sort, Url, Value, canonical_v
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from carriage_core.prepared import Prepared
+
 CANONICAL_FORM: Final = 2
 """Version of the canonical form that digests are taken over."""
 
@@ -169,6 +171,7 @@ class EvidenceDeclaration:
         expires_seconds: Life of a record, or None for as long as the plane lives.
         single_use: Whether one authorised action spends the record.
         shared: Whether other agents of the same tenant and task may use the record.
+        digest: SHA-256 of the declaration; records are filed under it, so equal declarations share records.
     """
 
     from_tool: str
@@ -177,6 +180,7 @@ class EvidenceDeclaration:
     expires_seconds: int | None = None
     single_use: bool = False
     shared: bool = False
+    digest: str = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse keys that the tool's result could choose: a result must not say which object it is about."""
@@ -197,6 +201,7 @@ class EvidenceDeclaration:
                 )
         if self.expires_seconds is not None and self.expires_seconds <= 0:
             raise PolicyError("evidence that expires at once proves nothing.", mend="give a positive duration.")
+        object.__setattr__(self, "digest", digest_of(self.canonical()))
 
     def canonical(self) -> object:
         """RFC 8785 input that identifies this declaration."""
@@ -208,11 +213,6 @@ class EvidenceDeclaration:
             "shared": self.shared,
             "single_use": self.single_use,
         }
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of the declaration; records are filed under it, so equal declarations share records."""
-        return digest_of(self.canonical())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,8 +268,15 @@ def _word(what: str, text: str) -> None:
         )
 
 
+class _Preparable:
+    """Room for what is worked out at a policy's first use; no part of its value, never compared, copied or shown."""
+
+    __slots__ = ("prepared",)
+    prepared: Prepared
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
+class Policy(_Preparable):
     """One trusted rule.
 
     Attributes:

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.clause import clause_of, render_clause, render_literal
-from carriage_core.condition import All, Condition, Truth, attributes, evaluate
+from carriage_core.condition import Truth, attributes
 from carriage_core.counters import charges_of
 from carriage_core.policy import ANY_ACTION, Effect, Mode, Policy
+from carriage_core.prepared import prepared
 from carriage_core.schema import Absent, Value
 from carriage_core.verdict import Reason
 from carriage_core.views import views_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
 
     from carriage_core.binding import Action
+    from carriage_core.compiled import Decider
     from carriage_core.counters import Charge, CounterLedger
-    from carriage_core.policy import EvidenceDeclaration
+    from carriage_core.prepared import Sieve
     from carriage_core.runtime import EvidenceLedger, EvidenceRecord, Moment, RuntimeState
     from carriage_core.views import View
 
@@ -96,9 +97,11 @@ def rule_on(
     if policy.counters:
         seen, charges = _counted(policy, members, seen, held, tuple(pending))
     if policy.effect is Effect.PERMIT:
-        speaks = held.moment.trusted and _certain(policy, action, seen) and not _maybe(policy.unless, seen)
+        unless = prepared(policy).unless
+        surely_not = unless is None or all(unless(view) is Truth.FALSE for view in seen)
+        speaks = held.moment.trusted and _certain(policy, action, seen) and surely_not
         return Ruling(policy=policy, view=seen[-1], lifted=False, speaks=speaks)
-    records = None if policy.unless is None else _lifting(policy, policy.unless, seen, held)
+    records = _lifting(policy, seen, held)
     return Ruling(
         policy=policy,
         view=seen[-1],
@@ -133,17 +136,17 @@ def standing(rulings: Iterable[Ruling]) -> tuple[Ruling, ...]:
     """The rulings on one action that bind, after permits and confirms have lifted defaults (DESIGN 3.1, 3.2)."""
     rulings = tuple(rulings)
     # 3.1: a permit lifts a default of its own or a lower rank, and nothing else.
-    highest = min((ruling.policy.issuer.kind.rank for ruling in rulings if ruling.speaks), default=None)
+    highest = min([ruling.policy.issuer.kind.rank for ruling in rulings if ruling.speaks], default=None)
     return tuple(
-        ruling
-        for ruling in rulings
-        if not ruling.lifted
-        and ruling.policy.effect is not Effect.PERMIT
-        and not (
-            ruling.policy.effect is Effect.DEFAULT_DENY
-            and highest is not None
-            and highest <= ruling.policy.issuer.kind.rank
-        )
+        [
+            ruling
+            for ruling in rulings
+            if not ruling.lifted
+            and (effect := ruling.policy.effect) is not Effect.PERMIT
+            and not (
+                effect is Effect.DEFAULT_DENY and highest is not None and highest <= ruling.policy.issuer.kind.rank
+            )
+        ]
     )
 
 
@@ -153,84 +156,82 @@ def _certain(policy: Policy, action: Action, seen: tuple[View, ...]) -> bool:
         return False
     if policy.object_type not in {None, action.object_type}:
         return False
-    return policy.where is None or _true(policy.where, seen)
+    where = prepared(policy).where
+    return where is None or _true(where, seen)
 
 
-def _maybe(condition: Condition | None, seen: tuple[View, ...]) -> bool:
-    return condition is not None and any(evaluate(condition, view.__getitem__) is not Truth.FALSE for view in seen)
+def _true(decide: Decider, seen: tuple[View, ...]) -> bool:
+    for view in seen:  # noqa: SIM110  # a generator costs more than most conditions
+        if decide(view) is not Truth.TRUE:
+            return False
+    return True
 
 
-def _true(condition: Condition, seen: tuple[View, ...]) -> bool:
-    return all(evaluate(condition, view.__getitem__) is Truth.TRUE for view in seen)
-
-
-def _lifting(
-    policy: Policy, unless: Condition, seen: tuple[View, ...], held: Circumstances
-) -> tuple[EvidenceRecord, ...] | None:
+def _lifting(policy: Policy, seen: tuple[View, ...], held: Circumstances) -> tuple[EvidenceRecord, ...] | None:
     """Find records under which `unless` is true in every view; None where the rule stands."""
-    if not policy.evidence:
-        return () if _true(unless, seen) else None
-    choices: dict[str, list[EvidenceRecord]] = {}
-    for handle, declaration, own in _sieves(policy):
-        choices[handle] = [
+    ready = prepared(policy)
+    if ready.unless is None:
+        return None
+    choices: list[tuple[Sieve, list[EvidenceRecord]]] = []
+    for sieve in ready.sieves:
+        passing = [
             record
-            for record in held.ledger.live(declaration, runtime=held.runtime, moment=held.moment)
-            if all(_true(part, _with_evidence(seen, {handle: record})) for part in own)
+            for record in held.ledger.live(sieve.declaration, runtime=held.runtime, moment=held.moment)
+            if _passes(sieve, record, seen)
         ]
+        if passing:
+            choices.append((sieve, passing))
+    if not choices:
+        return () if _true(ready.unless, seen) else None
     for assignment in itertools.islice(_assignments(choices), MAX_ASSIGNMENTS):
-        if _true(unless, _with_evidence(seen, assignment)):
-            return tuple(assignment.values())
+        if _true(ready.unless, _with_evidence(seen, assignment)):
+            return tuple(record for _, record in assignment)
     return None
 
 
-@lru_cache(maxsize=4_096)
-def _sieves(policy: Policy) -> tuple[tuple[str, EvidenceDeclaration, tuple[Condition, ...]], ...]:
-    """For each handle the parts of an `all` that read it alone: each must itself be true of a record."""
-    unless = policy.unless
-    parts = unless.parts if isinstance(unless, All) else () if unless is None else (unless,)
-    return tuple(
-        (handle, declaration, tuple(part for part in parts if _handles(part) == {handle}))
-        for handle, declaration in policy.evidence
-    )
+def _passes(sieve: Sieve, record: EvidenceRecord, seen: tuple[View, ...]) -> bool:
+    if not sieve.parts:
+        return True
+    extended = _with_evidence(seen, ((sieve, record),))
+    for part in sieve.parts:  # noqa: SIM110  # as above
+        if not _true(part, extended):
+            return False
+    return True
 
 
-def _assignments(choices: Mapping[str, list[EvidenceRecord]]) -> Iterator[dict[str, EvidenceRecord]]:
+def _assignments(
+    choices: Sequence[tuple[Sieve, list[EvidenceRecord]]],
+) -> Iterator[tuple[tuple[Sieve, EvidenceRecord], ...]]:
     """Yield every choice of one record or none for each handle, fewest records first, so that none is spent idly."""
     for size in range(len(choices) + 1):
-        for handles in itertools.combinations(choices, size):
-            for records in itertools.product(*(choices[handle] for handle in handles)):
-                yield dict(zip(handles, records, strict=True))
+        for chosen in itertools.combinations(choices, size):
+            for records in itertools.product(*(records for _, records in chosen)):
+                yield tuple(zip((sieve for sieve, _ in chosen), records, strict=True))
 
 
-def _handles(condition: Condition) -> set[str]:
-    return {name.split(".")[1] for name in attributes(condition) if name.startswith("evidence.")}
-
-
-def _with_evidence(seen: tuple[View, ...], records: Mapping[str, EvidenceRecord]) -> tuple[View, ...]:
-    if not records:
+def _with_evidence(seen: tuple[View, ...], assignment: tuple[tuple[Sieve, EvidenceRecord], ...]) -> tuple[View, ...]:
+    if not assignment:
         return seen
-    fields = {
-        f"evidence.{handle}.{name}": value
-        for handle, record in records.items()
-        for name, value in record.fields.items()
-    }
-    return tuple(view.extended(fields) for view in seen)
+    fields = {sieve.names[name]: value for sieve, record in assignment for name, value in record.fields.items()}
+    return tuple([view.extended(fields) for view in seen])
 
 
 def reason_of(ruling: Ruling, secret: frozenset[str]) -> Reason:
     """Say why a ruling binds; values of `secret` attributes are masked here and never leave (DESIGN 3.9)."""
-    clause, names, lift = _explained(ruling.policy)
+    ready = prepared(ruling.policy)
+    if ready.explained is None:
+        ready.explained = _explained(ruling.policy)
+    clause, names, lift = ready.explained
     return Reason(
         policy_id=ruling.policy.id,
         effect=ruling.policy.effect.value,
         clause=clause,
-        values=tuple((name, MASK if name in secret else _shown(ruling.view[name])) for name in names),
+        values=tuple([(name, MASK if name in secret else _shown(ruling.view[name])) for name in names]),
         lift=lift,
         observed=ruling.observed,
     )
 
 
-@lru_cache(maxsize=4_096)
 def _explained(policy: Policy) -> tuple[str, tuple[str, ...], str]:
     clause = clause_of(policy)
     names = sorted(

@@ -188,11 +188,13 @@ class EvidenceLedger:
             if not filed:
                 return ()
             return tuple(
-                record
-                for record in filed.values()
-                if _holder(declaration, record.runtime) == holder
-                and record.id not in self._taken
-                and record.live(moment)
+                [
+                    record
+                    for record in filed.values()
+                    if (record.runtime is runtime or _holder(declaration, record.runtime) == holder)
+                    and record.id not in self._taken
+                    and record.live(moment)
+                ]
             )
 
     def approve(self, call_digest: str, *, by: str, moment: Moment, life: timedelta) -> Approval:

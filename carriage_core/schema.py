@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Final
 
 from carriage_core.absent import Absent
-from carriage_core.characters import MAX_TEXT, composed, hidden_character, resolves_later
+from carriage_core.characters import MAX_TEXT, composed, hidden_character, plainly, resolves_later
 from carriage_core.places import FilePath, Url, host_of
 
 __all__ = [
@@ -71,6 +71,9 @@ class Sort(StrEnum):
 _SCALES: Final = {Sort.ANY: None, Sort.NUMBER: None, Sort.INTEGER: 0, Sort.MONEY: 2}
 """Decimals that a number of the sort may have; None for any."""
 
+_AS_WRITTEN: Final = (Sort.ANY, Sort.ID, Sort.TEXT)
+"""Sorts whose normal form of plain ASCII is that text itself."""
+
 _TIME: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?([Zz]|[+-]\d{2}:\d{2})")
 
 
@@ -85,6 +88,8 @@ def normal(raw: object, sort: Sort = Sort.ANY, cwd: FilePath | None = None) -> V
     Returns:
         The value, or `Absent.UNKNOWN` for null, containers, NaN, ill-typed and non-normal values.
     """
+    if type(raw) is str and len(raw) <= MAX_TEXT and sort in _AS_WRITTEN and plainly(raw):
+        return raw  # what most arguments are
     match raw:
         case bool():
             return raw if sort in {Sort.ANY, Sort.BOOL} else Absent.UNKNOWN

@@ -24,6 +24,13 @@ class Outcome(StrEnum):
         return ("allow", "confirm", "deny").index(self.value)
 
 
+def stricter(one: Outcome, other: Outcome) -> Outcome:
+    """The one of two that lets less happen."""
+    if one is Outcome.DENY or other is Outcome.DENY:
+        return Outcome.DENY
+    return Outcome.CONFIRM if one is Outcome.CONFIRM or other is Outcome.CONFIRM else Outcome.ALLOW
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """A call as it would be executed: after validation and coercion by the framework."""

@@ -66,8 +66,8 @@ FAULTS = (
     Fault(
         "a call without a type misses rules for one",
         index,
-        "yield from by_type.values()",
-        "yield from filter(None, [by_type.get(None)])",
+        "found.extend(by_type.values())",
+        "found.extend(filter(None, [by_type.get(None)]))",
     ),
     Fault(
         "an unknown value misses rules that require one",

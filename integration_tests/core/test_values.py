@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any, override
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,9 +33,10 @@ from carriage_core import (
     evaluate,
 )
 from carriage_core.arguments import argument_digest
-from carriage_core.canonical import digest_of
+from carriage_core.canonical import digest_of, digest_of_built
+from carriage_core.compiled import compiled
 from carriage_core.condition import Condition, matches
-from carriage_core.schema import Value, canonical_value, normal, parse_time
+from carriage_core.schema import FilePath, Url, Value, canonical_value, normal, parse_time
 from integration_tests.core import naive
 from integration_tests.core.strategies import IGNORABLE, ORGANIZATION, RAW, comparison, conditions, visible, worlds
 
@@ -83,12 +85,16 @@ def _tagged(value: Value | Absent) -> naive.Plain:
     return naive.literal(value)
 
 
+_places = (FilePath("/a/b"), FilePath("/a"), Url("https://a.b/c"), "/a/b", Decimal(1))
+
+
 @given(conditions(_names), st.fixed_dictionaries(dict.fromkeys(_names, _values)))
 def test_a_condition_has_the_truth_that_strong_kleene_logic_gives_it(
     condition: Condition, values: dict[str, Value | Absent]
 ) -> None:
     """True, false or unknown as a plain evaluator says, whatever is missing, unknown or ill-typed."""
     said = evaluate(condition, lambda name: values.get(name, Absent.MISSING))
+    assert compiled(condition)(values) is said
     expected = naive.holds(condition, {name: _tagged(value) for name, value in values.items()})
     assert {True: Truth.TRUE, False: Truth.FALSE, None: Truth.UNKNOWN}[expected] is said
 
@@ -97,8 +103,21 @@ def test_a_condition_has_the_truth_that_strong_kleene_logic_gives_it(
 def test_a_value_nobody_can_read_decides_nothing(compare: Compare) -> None:
     """On unknown every comparison is unknown; on missing, every one but `exists`, which is false."""
     assert evaluate(compare, lambda _: Absent.UNKNOWN) is Truth.UNKNOWN
+    assert compiled(compare)(dict.fromkeys(_names, Absent.UNKNOWN)) is Truth.UNKNOWN
     missing = Truth.FALSE if compare.operator is Operator.EXISTS else Truth.UNKNOWN
     assert evaluate(compare, lambda _: Absent.MISSING) is missing
+    assert compiled(compare)(dict.fromkeys(_names, Absent.MISSING)) is missing
+
+
+@given(st.sampled_from(Operator), st.sampled_from(_places), st.sampled_from((*_places, "b", "*b*", "/a*")))
+def test_a_path_is_compared_alike_by_both_evaluators(operator: Operator, value: Value, literal: Value) -> None:
+    """What is worked out beforehand decides as the definition does, on paths, URLs and the patterns over them."""
+    try:
+        one = Compare("object.path", operator, None if operator is Operator.EXISTS else literal)
+    except PolicyError:
+        one = Compare("object.path", Operator.IN, (literal, "b"))
+    values = {"object.path": value}
+    assert compiled(one)(values) is evaluate(one, values.__getitem__)
 
 
 @pytest.mark.parametrize(
@@ -400,3 +419,31 @@ def test_time_never_runs_backwards_and_a_jump_is_remembered(seconds: list[int]) 
         seen = seconds[: index + 1]
         assert sample.now == start + timedelta(seconds=max(seen))
         assert sample.trusted is (seen == sorted(seen))
+
+
+_leaves = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**53) + 1, 2**53 - 1),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(),
+    st.sampled_from((0.5, -0.0, 1e22, 5e-324, "1234567890123456", ":1.5", "[NaN", "\x7f\x1f\u2028", (1, 2.5))),
+)
+_trees = st.recursive(
+    _leaves, lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)), max_leaves=9
+)
+
+
+@given(st.dictionaries(st.text(), _trees))
+def test_the_short_way_to_a_digest_gives_the_same_digest(tree: dict[str, object]) -> None:
+    """Whatever a tree holds, the digest of one our own code built is that of RFC 8785."""
+    assert digest_of_built(tree) == digest_of(tree)
+
+
+@pytest.mark.parametrize("leaf", [2**53, -(2**53), 10**40, float("nan"), float("inf"), float("-inf"), b"a", {1}])
+def test_the_short_way_to_a_digest_refuses_what_the_long_way_refuses(leaf: object) -> None:
+    """A number outside the exact range, or no JSON, has no digest."""
+    with pytest.raises(rfc8785.CanonicalizationError):
+        digest_of({"a": [leaf]})
+    with pytest.raises(rfc8785.CanonicalizationError):
+        digest_of_built({"a": [leaf]})

@@ -10,6 +10,7 @@ import typer
 
 from carriage_cli.audit import audit
 from carriage_cli.check import check
+from carriage_cli.corpus import corpus
 from carriage_cli.demo import demo
 from carriage_cli.lint import lint
 from carriage_cli.pressure import pressure
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command()(audit)
 app.command()(check)
+app.command()(corpus)
 app.command()(demo)
 app.command()(lint)
 app.command()(pressure)

@@ -61,6 +61,32 @@ def read_records(file: Path) -> Generator[tuple[int, dict[str, Any]]]:
         ) from error
 
 
+def read_text(file: Path, limit: int = MAX_LINE) -> str:
+    """Return the whole text of `file`, for documents that are no JSON lines.
+
+    Raises:
+        TraceFormatError: It cannot be read, is longer than `limit` bytes, ends inside its gzip stream, or is not UTF-8.
+    """
+    try:
+        with closing(_open(file)) as stream:
+            raw = stream.read(limit + 1)
+    except EOFError:
+        _fail(file, 1, "the gzip stream ends early (truncated file)")
+    except (gzip.BadGzipFile, zlib.error) as error:
+        _fail(file, 1, f"the gzip stream is damaged ({error})")
+    except OSError as error:
+        raise TraceFormatError(
+            file, 1, f"the file cannot be read ({error.strerror or error})", mend="check the path and its rights."
+        ) from error
+    if len(raw) > limit:
+        raise TraceFormatError(file, 1, f"the file is longer than {limit} bytes", mend="give it in parts.")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise TraceFormatError(file, line, "not UTF-8 text", mend="give it in UTF-8, plain or gzipped.") from error
+
+
 def _open(file: Path) -> IO[bytes]:
     with file.open("rb") as stream:
         zipped = stream.read(2) == GZIP_MAGIC

@@ -93,6 +93,11 @@ class GuardedAgent(Agent):
         return self.condenser
 
     @property
+    def approvals(self) -> Approvals:
+        """What `approve` has let run of the calls that only the SDK's confirmation mode holds; never saved."""
+        return self._approvals
+
+    @property
     @override
     def prompt_dir(self) -> str:
         """The SDK's own prompts: a subclass would look for them beside its own module."""

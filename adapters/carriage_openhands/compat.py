@@ -79,6 +79,7 @@ __all__ = [
     "executed_form",
     "input_window",
     "masked",
+    "model_hooks",
     "offered_schema",
     "pending_actions",
     "replace_agent",
@@ -274,3 +275,12 @@ def wrap_subagents(wrap: Callable[[str, Callable[[LLM], AgentBase]], Callable[[L
         for name, entry in known.items():
             known[name] = entry._replace(factory_func=wrap(name, entry.factory_func))
         return tuple(known)
+
+
+def model_hooks(conversation: LocalConversation) -> bool:
+    """Whether a conversation has hooks that ask a model; every hook counts where their kind cannot be told."""
+    config = getattr(conversation.state, "hook_config", None)
+    if config is None:
+        return False
+    dumped = str(config.model_dump(mode="json"))
+    return "'type': 'prompt'" in dumped or "'type': 'agent'" in dumped

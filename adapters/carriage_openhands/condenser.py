@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, override
+from typing import TYPE_CHECKING, Any, Self, override
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -36,6 +36,10 @@ class ControlRollingCondenser(ControlCondenser, RollingCondenser):
     keep_first: int = Field(default=2, ge=1)
     strict: bool = False
     _control: ControlPlane | None = PrivateAttr(default=None)
+
+    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:  # noqa: ANN401  # fields, as pydantic takes them
+        """Carry `control`, as every condenser of this package; type checkers look for it here."""
+        super().__init__(control=control, **data)
 
     @model_validator(mode="after")
     def _leaves_a_tail(self) -> Self:
@@ -92,6 +96,10 @@ class ControlNoOpCondenser(ControlCondenser, RollingCondenser):
     """
 
     _control: ControlPlane | None = PrivateAttr(default=None)
+
+    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:  # noqa: ANN401  # fields, as pydantic takes them
+        """Carry `control`, as every condenser of this package; type checkers look for it here."""
+        super().__init__(control=control, **data)
 
     @override
     def handles_condensation_requests(self) -> bool:

@@ -39,7 +39,7 @@ from carriage_openhands.compat import (
 )
 from carriage_openhands.forgetting import middle
 from carriage_openhands.measuring import MeasuredTool, Meter, meter_for
-from carriage_openhands.pairing import orphans
+from carriage_openhands.pairing import in_order, orphans
 from carriage_openhands.placement import place, system_prompt
 
 if TYPE_CHECKING:
@@ -99,6 +99,7 @@ class Measured:
         data: Their sum: tokens of everything after the system prompt.
         imitations: Marker look-alikes in the whole view.
         lost: Ids of results without their call.
+        late: Whether something stands between a call and its result.
         window: The model's own window, None where it is not known.
         room: Most tokens of data that fit beside control and fixed.
     """
@@ -109,6 +110,7 @@ class Measured:
     data: int
     imitations: int
     lost: frozenset[str]
+    late: bool
     window: int | None
     room: int
 
@@ -303,6 +305,7 @@ class ControlCondenser(_Base):
             data=0,
             imitations=0,
             lost=frozenset(orphans(view.events)),
+            late=False,
             window=None,
             room=0,
         )
@@ -329,6 +332,7 @@ class ControlCondenser(_Base):
             data=known.data,
             imitations=known.imitations,
             lost=known.lost,
+            late=known.late,
             window=window,
             room=plane.budget.effective(window) - capsule.tokens - fixed,
         )
@@ -347,7 +351,7 @@ class ControlCondenser(_Base):
         try:
             for _ in range(_ATTEMPTS):
                 capsule = measured.capsule
-                placed = place(native, capsule.text)
+                placed = place(ordered(native) if measured.late else native, capsule.text)
                 assembly = Assembly(
                     capsule=capsule,
                     message=placed.message,
@@ -384,6 +388,13 @@ def without(view: View, start: int, end: int) -> View:
     return View.model_construct(
         events=[*view.events[:start], *view.events[end:]],
         unhandled_condensation_request=view.unhandled_condensation_request,
+    )
+
+
+def ordered(view: View) -> View:
+    """Return a new view in which every result stands right behind its calls."""
+    return View.model_construct(
+        events=in_order(view.events), unhandled_condensation_request=view.unhandled_condensation_request
     )
 
 

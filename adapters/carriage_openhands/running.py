@@ -38,12 +38,14 @@ class Known:
         data: Their sum.
         imitations: Marker look-alikes in all of it.
         lost: Ids of results without their call.
+        late: Whether something stands between a call and its result.
     """
 
     sizes: tuple[int, ...]
     data: int
     imitations: int
     lost: frozenset[str]
+    late: bool
 
 
 class _Growing:
@@ -88,6 +90,7 @@ class Running:
                 data=view.data,
                 imitations=first.imitations + view.imitations,
                 lost=frozenset(view.pairing.lost),
+                late=view.pairing.late,
             )
 
     def _view_from(self, events: Sequence[LLMConvertibleEvent]) -> _Growing:

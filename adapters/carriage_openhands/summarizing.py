@@ -9,7 +9,7 @@ rolling condenser does, and says so.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, override
+from typing import TYPE_CHECKING, Any, override
 
 from pydantic import Field, PrivateAttr
 
@@ -61,6 +61,10 @@ class ControlSummarizingCondenser(ControlCondenser, LLMSummarizingCondenser):  #
 
     strike_rules: bool = Field(default=False)
     _control: ControlPlane | None = PrivateAttr(default=None)
+
+    def __init__(self, *, control: ControlPlane | None = None, **data: Any) -> None:  # noqa: ANN401  # fields, as pydantic takes them
+        """Carry `control`, as every condenser of this package; type checkers look for it here."""
+        super().__init__(control=control, **data)
 
     @override
     def requirement(self, view: View, measured: Measured) -> CondensationRequirement | None:

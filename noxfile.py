@@ -59,7 +59,7 @@ class Framework:
 
 FRAMEWORKS = {
     "autogen": Framework(
-        versions=("0.6.2", "0.6.4", "0.7.5"),
+        versions=("0.6.2", "0.6.4", "0.7.2", "0.7.5"),
         # autogen-ext resolves mcp 2 and then fails to import with it.
         requirements=("autogen-agentchat=={v}", "autogen-core=={v}", "autogen-ext=={v}", "mcp<2"),
         has_tokenizers=False,

@@ -12,14 +12,34 @@
     )
 """
 
-from carriage_autogen.context import ControlBufferedChatCompletionContext
+from carriage_autogen.controlled import ControlledContext
+from carriage_autogen.drop_ins import (
+    ControlBufferedChatCompletionContext,
+    ControlHeadAndTailChatCompletionContext,
+    ControlUnboundedChatCompletionContext,
+)
+from carriage_autogen.token_limited import ControlTokenLimitedChatCompletionContext
 from carriage_autogen.workbench import GuardedWorkbench
 from carriage_core import Adapter
 
 ADAPTER = Adapter(
     name="autogen",
-    drop_ins={"buffered": ControlBufferedChatCompletionContext},
+    drop_ins={
+        "buffered": ControlBufferedChatCompletionContext,
+        "token_limited": ControlTokenLimitedChatCompletionContext,
+        "head_and_tail": ControlHeadAndTailChatCompletionContext,
+        "unbounded": ControlUnboundedChatCompletionContext,
+        "controlled": ControlledContext,
+    },
     guards={"workbench": GuardedWorkbench},
 )
 
-__all__ = ["ADAPTER", "ControlBufferedChatCompletionContext", "GuardedWorkbench"]
+__all__ = [
+    "ADAPTER",
+    "ControlBufferedChatCompletionContext",
+    "ControlHeadAndTailChatCompletionContext",
+    "ControlTokenLimitedChatCompletionContext",
+    "ControlUnboundedChatCompletionContext",
+    "ControlledContext",
+    "GuardedWorkbench",
+]

@@ -208,7 +208,8 @@ def test_both_are_components():
     for kind in (ControlBufferedChatCompletionContext, GuardedWorkbench):
         assert issubclass(kind, Component | ComponentLoader)
         assert kind.component_provider_override == f"carriage_autogen.{kind.__name__}"
-    assert not issubclass(ControlBufferedChatCompletionContext, BufferedChatCompletionContext)
+    # Code that asks for the native class accepts ours.
+    assert issubclass(ControlBufferedChatCompletionContext, BufferedChatCompletionContext)
 
 
 # -- in the next process --------------------------------------------------------------------------

@@ -40,16 +40,22 @@ class Framework:
     Attributes:
         versions: The floor of the extra, one in the middle, the newest.
         requirements: What to install, with `{v}` for the version.
+        peers: What only the adapter's own tests need beside that: the framework's model clients and runtimes.
         has_tokenizers: Whether these requirements bring the files that tiktoken needs offline.
     """
 
     versions: tuple[str, ...]
     requirements: tuple[str, ...]
     has_tokenizers: bool
+    peers: tuple[str, ...] = ()
 
     def at(self, version: str) -> list[str]:
         """The requirements for one version."""
         return [requirement.format(v=version) for requirement in self.requirements]
+
+    def peers_at(self, version: str) -> list[str]:
+        """The further requirements of the adapter's tests."""
+        return [requirement.format(v=version) for requirement in self.peers]
 
     @property
     def newest(self) -> str:
@@ -63,6 +69,7 @@ FRAMEWORKS = {
         # autogen-ext resolves mcp 2 and then fails to import with it.
         requirements=("autogen-agentchat=={v}", "autogen-core=={v}", "autogen-ext=={v}", "mcp<2"),
         has_tokenizers=False,
+        peers=("autogen-ext[anthropic,azure,grpc,mcp,ollama,openai]=={v}",),
     ),
     "openhands": Framework(
         versions=("1.50.1", "1.53.0", "1.58.2"),
@@ -237,7 +244,8 @@ def add_adapter(framework: str, version: str, python: str | None, suffix: str = 
     @nox.session(python=python, name=f"{framework}-{version}{suffix}", tags=[framework], requires=["build"])
     def adapter(session: nox.Session) -> None:
         """An adapter, on one version of its framework."""
-        install_wheel(session, *row.at(version), *TEST, extras=framework, has_tokenizers=row.has_tokenizers)
+        requirements = [*row.at(version), *row.peers_at(version), *TEST]
+        install_wheel(session, *requirements, extras=framework, has_tokenizers=row.has_tokenizers)
         run_tests(session, framework, examples=FULL if full else SHORT)
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, override
+from typing import TYPE_CHECKING, Any, Final, override
 
 from autogen_core import CancellationToken, Component, ComponentModel
 from autogen_core.tools import (
     BaseTool,
     FunctionTool,
+    ImageResultContent,
     StaticStreamWorkbench,
     StaticWorkbench,
     StreamTool,
@@ -31,6 +32,8 @@ from carriage_core import CarriageError, ControlPlane, Decision, Settlement, fin
 if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
+
+AN_IMAGE: Final = "[an image, which is not shown]"
 
 type AnyTool = BaseTool[Any, Any] | Callable[..., Any]
 
@@ -180,7 +183,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         except Exception as fault:  # noqa: BLE001  # the agent would hang; the run settled what happened
             yield _error(name, f"{type(fault).__name__} while the tool ran; its outcome is unknown.")
             return
-        yield run.result(name)
+        yield as_text(run.result(name))
 
     def _validated(self, name: str, arguments: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
         """Coerce as the tool itself will, so that what is judged is what runs."""
@@ -353,6 +356,16 @@ class _Run:
 
     def result(self, name: str) -> ToolResult:
         return self._result or _error(name, "The tool gave no result; its outcome is unknown.")
+
+
+def as_text(result: ToolResult) -> ToolResult:
+    """Name the images in a result: AutoGen's agents write them out as base64, which floods the prompt unseen."""
+    if not any(isinstance(part, ImageResultContent) for part in result.result):
+        return result
+    parts = [
+        TextResultContent(content=AN_IMAGE) if isinstance(part, ImageResultContent) else part for part in result.result
+    ]
+    return result.model_copy(update={"result": parts})
 
 
 def _inner_tool(owner: Workbench | None, name: str) -> BaseTool[Any, Any] | None:

@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from carriage_lab.lines import read_records
+from carriage_lab.steps import MOST_TOKENS
 from carriage_lab.trace import TraceFormatError
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ class OpenHandsLists:
                 )
             if "max_input_tokens" in record:
                 windows[str(record["conversation"])] = _count(file, line, record, "max_input_tokens")
-            elif record.get("service") in {None, "default"}:
+            elif record.get("service", "default") == "default":
                 # The condenser's own calls are billed under another service; they are no decision of the agent.
                 usage[str(record.get("response_id"))] = _count(file, line, record, "prompt_tokens")
         self.usage |= usage
@@ -106,6 +107,6 @@ class OpenHandsLists:
 
 def _count(file: Path, line: int, record: dict[str, Any], key: str) -> int:
     value = record[key]
-    if not isinstance(value, int) or value <= 0:
+    if type(value) is not int or not 0 < value <= MOST_TOKENS:
         raise TraceFormatError(file, line, f"{key} is no positive count", mend="give whole numbers.")
     return value

@@ -66,7 +66,7 @@ class _Reader:
         if not isinstance(message, dict):
             self._fail(path, "is no object")
         role = message.get("role")
-        if role not in ROLES:
+        if not isinstance(role, str) or role not in ROLES:
             self._fail(f"{path}.role", f"is {role!r}, not one of {', '.join(sorted(ROLES))}")
         content = message.get("content")
         if content is not None and not isinstance(content, str):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from carriage_lab.readers_openhands import MODEL_KINDS, read_log
 from carriage_lab.readers_tau import read_run
@@ -19,6 +19,9 @@ from carriage_lab.trace import StackName, TraceFormatError
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+MOST_TOKENS: Final = 10**9
+"""A larger reported count is damage, not a prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,6 +243,6 @@ def _reported(file: Path, line: int, path: str, usage: object) -> int | None:
     tokens = usage.get("prompt_tokens") if isinstance(usage, dict) else None
     if tokens is None:
         return None
-    if not isinstance(tokens, int) or tokens < 0:
+    if type(tokens) is not int or not 0 <= tokens <= MOST_TOKENS:
         raise TraceFormatError(file, line, f"{path}.prompt_tokens is no count", mend="give whole numbers, or no usage.")
     return tokens or None

@@ -90,7 +90,7 @@ def test_overhead_beyond_the_window_is_an_error_not_a_negative_pressure(shop):
 
 
 def condensed_log():
-    """Six words of task; three steps of 8 + 5 words; the first step forgotten for a summary of two words."""
+    """A task of three words and three steps, the first of them forgotten for a summary of two words."""
     log = openhands_log(steps=3)
     log.insert(
         6, event("Condensation", 90, "environment", forgotten_event_ids=["event-2", "event-3"], summary="it went")
@@ -109,6 +109,25 @@ def test_a_condensed_history_is_measured_whole_and_as_it_was_sent(lines):
     assert {each.window for each in found} == {200_000}
 
 
+def test_a_new_summary_replaces_the_old_one(lines):
+    """The newest stands in for all that is forgotten; adding both would count what the model no longer saw."""
+    log = condensed_log()
+    log.append(
+        event("Condensation", 91, "environment", forgotten_event_ids=["event-4", "event-5"], summary="so it went")
+    )
+    log += [action(92, "z", "response-z")]
+    found = [each for each in audited(lines("a.jsonl", log)).found if each.history == "condensed"]
+    assert found[3].candidate == found[1].candidate + 3
+
+
+def test_a_forgotten_task_stays_fixed_overhead(lines):
+    """It is counted once, as the final request, whatever a condenser did to its event."""
+    log = condensed_log()
+    log[6]["forgotten_event_ids"] = ["event-1"]
+    found = [each for each in audited(lines("a.jsonl", log)).found if each.history == "condensed"]
+    assert found[2].candidate == 2 * found[1].candidate + 2
+
+
 def test_a_batch_of_actions_is_one_snapshot(lines):
     """As in the replay: the second action was not decided from the first."""
     log = openhands_log(steps=0)
@@ -121,6 +140,7 @@ def test_usage_and_window_are_joined_from_beside_the_log(lines):
     usage = [
         {"conversation": "a", "service": "default", "response_id": "response-1", "prompt_tokens": 900},
         {"conversation": "a", "service": "condenser", "response_id": "response-2", "prompt_tokens": 7},
+        {"conversation": "a", "service": [], "response_id": "response-3", "prompt_tokens": 8},
     ]
     companions = [
         lines("logs/index.jsonl", [{"conversation": "a", "max_input_tokens": 50_000}]),
@@ -164,6 +184,23 @@ def test_an_event_that_cannot_be_counted_costs_its_file(lines, damage):
     audit = audited(lines("a.jsonl", log), lines("b.jsonl", openhands_log(steps=1)))
     assert [failure.line for failure in audit.failures] == [4]
     assert {each.trace for each in audit.found} == {"b"}
+
+
+@pytest.mark.parametrize("tokens", ["5", -1, True, 1.5, 10**400])
+def test_a_reported_count_that_is_none_costs_its_file(shop, tokens):
+    """A wild number would become the maximum of its source."""
+    run = tau_run()
+    run["messages"][2]["usage"] = {"prompt_tokens": tokens}
+    audit = audited(shop(run))
+    assert "usage.prompt_tokens" in audit.failures[0].problem
+
+
+@pytest.mark.parametrize("role", [[], {}, None, 3, "oracle"])
+def test_a_role_of_any_type_is_a_named_fault(shop, role):
+    """Not a crash that takes the other files with it."""
+    run = tau_run()
+    run["messages"][1]["role"] = role
+    assert "messages[1].role" in audited(shop(run)).failures[0].problem
 
 
 def test_percentiles_interpolate():

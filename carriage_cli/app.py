@@ -13,6 +13,7 @@ from carriage_cli.check import check
 from carriage_cli.corpus import corpus
 from carriage_cli.demo import demo
 from carriage_cli.lint import lint
+from carriage_cli.observe_report import observe_report
 from carriage_cli.overload import overload
 from carriage_cli.pressure import pressure
 from carriage_cli.replay import replay
@@ -31,6 +32,7 @@ app.command()(corpus)
 app.command()(demo)
 app.command()(lint)
 app.command()(overload)
+app.command()(observe_report)
 app.command()(pressure)
 app.command()(replay)
 app.command()(schema)

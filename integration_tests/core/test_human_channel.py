@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -446,6 +446,7 @@ def test_a_channel_of_the_operators_own_name_does_not_replace_the_operators_rule
     assert plane.check("delete_artifact", DELETE).code == "rule"
 
 
+@settings(max_examples=min(200, settings.default.max_examples))
 @given(st.lists(st.sampled_from(PIECES), max_size=10).map("\n".join))
 def test_no_message_loosens_a_verdict(text: str) -> None:
     """A person's words only add denials and approvals: nothing that was refused is allowed afterwards."""

@@ -72,7 +72,7 @@ FRAMEWORKS = {
         peers=("autogen-ext[anthropic,azure,grpc,mcp,ollama,openai]=={v}",),
     ),
     "openhands": Framework(
-        versions=("1.50.1", "1.53.0", "1.58.2"),
+        versions=("1.50.1", "1.53.0", "1.57.0", "1.58.2"),
         requirements=("openhands-sdk=={v}",),
         has_tokenizers=True,
     ),
@@ -282,6 +282,25 @@ def package(session: nox.Session) -> None:
     run_tests(session, examples=SHORT)
     install_wheel(session, extras="lab")
     session.run("carriage", "--help", env=environment(session))
+
+
+@nox.session(python=PY312, name="openhands-server", requires=["build"], default=False)
+def openhands_server(session: nox.Session) -> None:
+    """The real OpenHands agent-server on loopback, which takes a quarter of a minute to start for each test."""
+    row = FRAMEWORKS["openhands"]
+    server = f"openhands-agent-server=={row.newest}"
+    tools = f"openhands-tools=={row.newest}"  # the server imports them
+    install_wheel(session, *row.at(row.newest), server, tools, *TEST, extras="openhands,shell")
+    session.run("pytest", "integration_tests/openhands_server", *session.posargs, env=environment(session))
+
+
+@nox.session(python=PY312, name="openhands-replay", requires=["build"], default=False)
+def openhands_replay(session: nox.Session) -> None:
+    """Every recorded OpenHands run, step by step through every condenser; the default sessions take two."""
+    row = FRAMEWORKS["openhands"]
+    install_wheel(session, *row.at(row.newest), *TEST, extras="openhands")
+    env = environment(session) | {"CARRIAGE_ALL_RUNS": "1"}
+    session.run("pytest", "-n", "2", "integration_tests/openhands/test_recorded_runs.py", *session.posargs, env=env)
 
 
 @nox.session(python=PY312, requires=["build"], default=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON lines, gzipped or plain, with the line number of every fault.
+"""JSON lines, gzipped or plain, with the line number of every fault; a folder of event files counts as its lines.
 
 Compression is told by the first two bytes, never by the name: a renamed file reads the same.
 """
@@ -26,13 +26,21 @@ MAX_LINE: Final = 64 * 1024 * 1024
 _FETCH_AGAIN: Final = "fetch or compress the file again; nothing of it was replayed."
 
 
+EVENT_FILES: Final = "event-*.json"
+"""How OpenHands names the events of a conversation folder: in order, one object a file."""
+
+
 def read_records(file: Path) -> Generator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for every non-empty line of `file`.
+    """Yield (line number, object) for every non-empty line of `file`, or (place, object) for every event of a folder.
 
     Raises:
         TraceFormatError: The file cannot be read, ends inside its gzip stream, is not UTF-8, or holds a line
             that is no JSON object.
     """
+    if file.is_dir():
+        for place, event in enumerate(sorted(file.glob(EVENT_FILES)), start=1):
+            yield place, _parse(event, 1, read_text(event))
+        return
     number = 0
     try:
         with closing(_open(file)) as stream:

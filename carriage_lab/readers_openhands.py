@@ -86,7 +86,8 @@ def read_log(file: Path, records: Iterable[tuple[int, dict[str, Any]]]) -> Trace
         items.append(item)
     return Trace(
         stack="openhands",
-        id=file.name.split(".")[0],
+        # A conversation folder is named after the conversation and keeps its events in `events`.
+        id=(file.resolve().parent if file.name == "events" else file).name.split(".")[0],
         file=file,
         line=1,
         items=tuple(items),

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from carriage_lab.lines import read_records
+from carriage_lab.lines import EVENT_FILES, read_records
 from carriage_lab.readers_openhands import is_openhands, read_log
 from carriage_lab.readers_tau import is_tau, read_run
 from carriage_lab.trace import LabError, Trace, TraceFormatError
@@ -21,18 +21,21 @@ SUFFIXES: Final = (".jsonl", ".jsonl.gz")
 
 
 def find_files(paths: Iterable[Path]) -> tuple[Path, ...]:
-    """List the trace files of `paths`, each once, directories walked and sorted.
+    """List the traces of `paths`, each once, directories walked and sorted: files, and folders of OpenHands events.
 
     Raises:
-        LabError: A path does not exist, or a directory holds no JSON lines.
+        LabError: A path does not exist, or a directory holds neither JSON lines nor event files.
     """
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
             raise LabError(f"{path} does not exist.", mend="name a trace file or a directory of trace files.")
         inside = sorted(each for each in path.rglob("*") if each.is_file() and each.name.endswith(SUFFIXES))
+        inside += sorted({each.parent for each in path.rglob(EVENT_FILES) if each.is_file()})
         if path.is_dir() and not inside:
-            raise LabError(f"{path} holds no *.jsonl or *.jsonl.gz file.", mend="name a directory of trace files.")
+            raise LabError(
+                f"{path} holds no *.jsonl, *.jsonl.gz or {EVENT_FILES} file.", mend="name a directory of trace files."
+            )
         for file in inside if path.is_dir() else [path]:
             found.setdefault(file.resolve(), file)
     return tuple(found.values())

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from carriage_cli.app import app
+from carriage_lab.corpus_run import CorpusAudit
 from integration_tests.lab.conftest import tau_run
 from integration_tests.lab.test_corpus import run
 
@@ -77,3 +78,21 @@ def test_wrong_usage_is_exit_2_and_writes_nothing(command, arguments):
     assert result.exit_code == 2
     assert not (out / "table.json").exists()
     assert "Traceback" not in result.output
+
+
+def test_an_interrupt_keeps_the_files_that_were_finished(command, files, monkeypatch):
+    """Exit 130, whole files in the tables, and everyone is told that they are partial."""
+    real = CorpusAudit.count
+
+    def interrupted(audit, file):
+        if audit.files:
+            raise KeyboardInterrupt
+        real(audit, file)
+
+    monkeypatch.setattr(CorpusAudit, "count", interrupted)
+    result, out = command(*files)
+    assert result.exit_code == 130
+    assert "PARTIAL" in result.stderr
+    report = json.loads((out / "run.json").read_text())
+    assert (report["complete"], len(report["files"])) == (False, 1)
+    assert json.loads((out / "table.json").read_text())

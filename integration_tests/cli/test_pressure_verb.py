@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from carriage_cli.app import app
+from carriage_lab.pressure_run import Audit
 from integration_tests.lab.conftest import openhands_log, tau_run
 
 
@@ -83,3 +84,21 @@ def test_wrong_usage_is_exit_2_and_writes_nothing(command, write, arguments):
     assert result.exit_code == 2
     assert not (out / "table.json").exists()
     assert "Traceback" not in result.output
+
+
+def test_an_interrupt_keeps_the_files_that_were_finished(command, write, monkeypatch):
+    """Exit 130, whole files in the tables, and everyone is told that they are partial."""
+    real = Audit.measure
+
+    def interrupted(audit, file):
+        if audit.files:
+            raise KeyboardInterrupt
+        real(audit, file)
+
+    monkeypatch.setattr(Audit, "measure", interrupted)
+    result, out = command(write("a.jsonl", openhands_log()), write("b.jsonl", openhands_log()))
+    assert result.exit_code == 130
+    assert "PARTIAL" in result.stderr
+    run = json.loads((out / "run.json").read_text())
+    assert (run["complete"], len(run["files"])) == (False, 1)
+    assert json.loads((out / "table.json").read_text())

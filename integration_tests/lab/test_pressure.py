@@ -153,6 +153,17 @@ def test_usage_and_window_are_joined_from_beside_the_log(lines):
     assert audit.report(complete=True)["companions"] == sorted(map(str, companions))
 
 
+def test_a_conversation_folder_is_measured_like_its_log(lines, tmp_path):
+    """Each event file stands for a line."""
+    events = tmp_path / "a" / "events"
+    events.mkdir(parents=True)
+    for number, each in enumerate(condensed_log()):
+        (events / f"event-{number:05}-{each['id']}.json").write_text(json.dumps(each))
+    folder, file = audited(*find_files([tmp_path / "a"])), audited(lines("a.jsonl", condensed_log()))
+    assert folder.rows() == file.rows()
+    assert {each.trace for each in folder.found} == {"a"}
+
+
 def test_a_damaged_list_is_named_and_the_logs_are_still_measured(lines):
     """Nothing of the list is used, and it is not forgotten that it was not."""
     lines("logs/token_usage.jsonl", [{"conversation": "a", "response_id": "response-1", "prompt_tokens": "many"}])

@@ -167,3 +167,33 @@ def test_text_is_kept_word_for_word(lines):
     run["messages"][1]["content"] = "  two\r\n lines "
     [trace] = read_file(lines("a.jsonl", [run]))
     assert trace.items[1].record["content"] == "  two\r\n lines "
+
+
+def conversation(tmp_path, log):
+    """Write a log the way the SDK keeps a conversation."""
+    events = tmp_path / "conversations" / "abc" / "events"
+    events.mkdir(parents=True)
+    (events.parent / "base_state.json").write_text("{}")
+    for number, each in enumerate(log):
+        (events / f"event-{number:05}-{each['id']}.json").write_text(json.dumps(each))
+    return events
+
+
+def test_a_conversation_folder_is_the_same_trace_as_its_log(tmp_path, lines):
+    """Users have folders; the recorded sets have one file a conversation."""
+    events = conversation(tmp_path, openhands_log(steps=12))
+    [log] = read_file(lines("abc.jsonl", openhands_log(steps=12)))
+    for path in (tmp_path / "conversations", events.parent, events):
+        assert find_files([path]) == (events,)
+    [folder] = read_file(events)
+    assert (folder.id, folder.items, folder.calls) == (log.id, log.items, log.calls)
+
+
+def test_a_damaged_event_file_is_named_itself(tmp_path):
+    """Among thousands of small files, the folder's name would be no help; and nothing of the run is used."""
+    events = conversation(tmp_path, openhands_log())
+    torn = sorted(events.iterdir())[3]
+    torn.write_text(torn.read_text()[:-5])
+    with pytest.raises(TraceFormatError) as caught:
+        read_file(events)
+    assert caught.value.file == torn

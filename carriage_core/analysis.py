@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from carriage_core.analysis_situation import Witness
     from carriage_core.attribute_types import AttributeTypes
 
-MAX_POINTS: Final = 100_000
+MAX_POINTS: Final = 20_000
 """Most points (partial situations) that are looked at for one question; past it the answer is undecided."""
 
 type Rules = Policy | Iterable[Policy]

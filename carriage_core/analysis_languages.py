@@ -36,12 +36,15 @@ class Automaton(Protocol):
     @property
     def start(self) -> State:
         """The state before the first character; never None."""
+        ...
 
     def step(self, state: State, character: str) -> State | None:
         """The state after one more character, None where no word goes on like this."""
+        ...
 
     def ends(self, state: State) -> bool:
         """Whether a word may end here."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,13 +115,14 @@ def _globs(atom: Compare, of: type[str | FilePath | Url]) -> Iterable[tuple[str,
                     yield glob_pieces(literal)
                 case Operator.PREFIX if of is str:
                     yield (literal, "")
-                case _ if of is str:
-                    yield (literal,)
+                case _:
+                    if of is str:
+                        yield (literal,)
 
 
 def _strings(atoms: list[Compare], kinds: frozenset[Kind], count: int) -> Iterable[tuple[Point, frozenset[Kind]]]:
     """The values of one type: text, paths or URLs."""
-    of = FilePath if kinds == {Sort.PATH} else Url if kinds == {Sort.URL} else str
+    of = FilePath if Sort.PATH in kinds else Url if Sort.URL in kinds else str
     globs = [glob for atom in atoms for glob in _globs(atom, of)]
     for member in members(globs, kinds, count):
         value = value_of(member.text, min(member.kinds))

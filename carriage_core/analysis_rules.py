@@ -68,6 +68,7 @@ class RuleQuestion:
         self._domains = Domains()
         self._found: dict[Variable, list[Point]] = {}
         self._constraints: list[Constraint] = []
+        self._named: set[object] = set()
         self.every = tuple(dict.fromkeys((*self.first, *self.second)))
         defaults = any(one.effect is Effect.DEFAULT_DENY for one in self.first)
         lifted = [one for one in self.second if lifts] + [
@@ -77,6 +78,9 @@ class RuleQuestion:
         self._actors, shortened = self._chain(both=not lifts)
         self._collect()
         self.domains: Mapping[Variable, list[Point]] = {**self._found, **self._domains.listed()}
+        for variable in ("action.name", "object.type"):
+            # What the rules name comes first: that is where they differ, and what people understand.
+            self.domains.get(variable, []).sort(key=lambda point: point.value not in self._named)
         self.linked = self._domains.linked
         self.constraints = (*self._constraints, *self.records.constraints())
         order = ("action.name", "chain", "time")
@@ -158,7 +162,9 @@ class RuleQuestion:
             self._domains.compare(["action.name"], Compare("action.name", Operator.EQ, action))
         # Whether the action is known matters beside what it is called.
         self._domains.compare(["action.name"], Compare("action.name", Operator.EXISTS))
+        self._named |= named
         typed = sorted({policy.object_type for policy in self.every if policy.object_type is not None})
+        self._named |= set(typed)
         if typed:
             self._add("object.type")
             self._domains.compare(["object.type"], Compare("object.type", Operator.EXISTS))

@@ -45,6 +45,7 @@ class Goal(Protocol):
 
     def __call__(self, first: Range, second: Range, /) -> tuple[bool, bool]:
         """Whether it may still be there, and whether it surely is."""
+        ...
 
 
 def exceeds(first: Range, second: Range) -> tuple[bool, bool]:

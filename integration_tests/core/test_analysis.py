@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from carriage_core.analysis import Decided, complete, equivalent, sound
+from carriage_core import analysis_rules, analysis_situation, analysis_strings
+from carriage_core.analysis import Decided, complete, disjoint, equivalent, implies, sound
 from carriage_core.attribute_types import AttributeTypes
 from carriage_core.clause import parse_clause
-from carriage_core.condition import attributes
+from carriage_core.condition import Compare, Condition, Not, Operator, attributes
 from carriage_core.policy import (
     CounterDeclaration,
     EvidenceDeclaration,
@@ -18,6 +19,9 @@ from carriage_core.policy import (
     Policy,
 )
 from carriage_core.schema import Sort
+from carriage_core.verdict import Outcome
+from integration_tests.core.analysis_samples import TYPES as SAMPLE_TYPES
+from integration_tests.core.analysis_samples import drawn, rule_pair
 
 YES, NO, UNDECIDED = Decided.YES, Decided.NO, Decided.UNDECIDED
 TYPES = AttributeTypes(
@@ -139,3 +143,186 @@ def test_counters_of_each_agents_own_are_not_taken_for_one() -> None:
         one = rule(plain, counters=(("calls", counter),))
         two = rule("deny delete unless not counter.calls > 1", counters=(("calls", counter),))
         assert (complete(one, two).verdict, sound(one, two).verdict) == (YES, YES)
+
+
+def test_sets_are_judged_rule_by_rule() -> None:
+    """Two rules may stop together what one stopped alone, and a permit may undo a default that is still there."""
+    whole = rule("deny pay where object.amount > 5")
+    halves = [
+        rule("deny pay where object.amount > 5 and object.count > 0", "one"),
+        rule("deny pay where object.amount > 5 and not object.count > 0", "two"),
+    ]
+    assert complete(whole, halves, types=TYPES).yes
+    assert complete(halves, whole, types=TYPES).yes
+    assert complete(whole, halves[0], types=TYPES).verdict is NO
+    default = rule("deny-by-default pay", "default")
+    small = rule("permit pay where object.amount < 5", "small")
+    answer = complete([default], [default, small], types=TYPES)
+    assert answer.verdict is NO
+    assert answer.witness is not None
+    assert (answer.witness.first, answer.witness.second) == (Outcome.DENY, Outcome.ALLOW)
+    # 3.1: a permit of a lower rank lifts nothing.
+    higher = rule("deny-by-default pay", "default", IssuerKind.ORGANIZATION)
+    assert complete([higher], [higher, small], types=TYPES).yes
+    # A rule beside it does not weaken a deny.
+    assert complete([whole], [whole, small], types=TYPES).yes
+
+
+def test_a_confirmation_that_lifts_a_default_counts_as_less_than_a_denial() -> None:
+    """A default denies; with a confirm beside it the call is held, and lifting the confirm denies again."""
+    default = rule("deny-by-default pay", "default")
+    held = rule('confirm pay unless evidence.v.status == "ok"', "held")
+    answer = complete([default], [default, held], types=TYPES)
+    assert answer.witness is not None
+    assert answer.witness.second is Outcome.CONFIRM
+    lifted = complete([default, held], [rule("confirm pay", "held"), default], types=TYPES)
+    assert lifted.verdict is NO, "with evidence the confirm is lifted and the default denies"
+    assert lifted.witness is not None
+    assert lifted.witness.records
+
+
+def test_a_longer_life_of_evidence_passes_for_a_shorter_one() -> None:
+    """A record that has lapsed for the source may still lift what is shown; never the other way round."""
+    hour, day = ({"evidence": (("v", declared(expires_seconds=life)),)} for life in (3_600, 86_400))
+    line = 'deny delete unless evidence.v.status == "succeeded"'
+    short, long = rule(line, **hour), rule(line, **day)
+    assert complete(short, long, types=TYPES).verdict is NO
+    assert complete(long, short, types=TYPES).yes
+
+
+def test_records_of_other_keys_and_tools_pass_for_one_another() -> None:
+    """Evidence of another tool, or for whom it is shared, is other evidence."""
+    line = 'deny delete unless evidence.v.status == "succeeded"'
+    own = rule(line)
+    for changes in ({"from_tool": "check_owner"}, {"shared": True}):
+        other = rule(line, evidence=(("v", declared(**changes)),))
+        assert complete(own, other, types=TYPES).verdict is NO
+    used_up = rule(line, evidence=(("v", declared(single_use=True)),))
+    assert complete(own, used_up, types=TYPES).yes
+    assert complete(used_up, own, types=TYPES).verdict is NO
+
+
+def test_two_records_that_no_ledger_holds_at_once_are_no_witness() -> None:
+    """Per key only the latest record is live, so one artifact cannot have failed and succeeded."""
+    both = 'evidence.v.artifact == object.id and evidence.v.status == "ok"'
+    first = rule(f'deny delete unless {both} and evidence.w.artifact == object.id and evidence.w.status == "bad"')
+    assert equivalent(first, rule("deny delete"), types=TYPES).yes
+    second = rule(f'deny delete unless {both} and evidence.w.status == "bad"')
+    assert equivalent(second, rule("deny delete"), types=TYPES).verdict is NO
+
+
+def test_counters_of_one_policy_are_one_sum() -> None:
+    """A higher bound on the same counter is weaker; the counter of another policy is another one."""
+    day = CounterDeclaration(key=("object.id",), window_seconds=86_400, amount="object.amount")
+    counted = {"counters": (("total", day),)}
+    low = rule("deny refund unless counter.total <= 500", **counted)
+    high = rule("deny refund unless counter.total <= 600", **counted)
+    answer = complete(low, high, types=TYPES)
+    assert answer.verdict is NO
+    assert answer.witness is not None
+    assert answer.witness.counters
+    assert complete(high, low, types=TYPES).yes
+    elsewhere = rule("deny refund unless counter.total <= 500", "elsewhere", **counted)
+    assert complete(low, elsewhere, types=TYPES).verdict is NO
+    # A sum is at least what this call adds, and nothing negative is added.
+    capped = rule("deny refund unless counter.total <= 500 and object.amount <= 500", **counted)
+    assert equivalent(low, capped, types=TYPES).yes
+
+
+def test_a_chain_is_taken_for_one_actor() -> None:
+    """A rule that any member sets off, and that all members must lift, is no rule about one actor."""
+    either = rule('deny send where actor.id == "a" unless actor.id == "b"')
+    never_lifted = rule('deny send where actor.id == "a"')
+    assert equivalent(either, never_lifted, types=TYPES).yes
+    # One member starts with "a" and another is not "ab": the first rule binds, and no single actor shows it.
+    lifted = rule('deny send where actor.id startswith "a" unless actor.id == "ab"')
+    answer = complete(lifted, rule('deny send where actor.id startswith "a" and actor.id != "ab"'), types=TYPES)
+    assert answer.verdict is NO
+    assert answer.witness is not None
+    assert len(answer.witness.runtime.chain) == 2
+    apart = [rule('deny send where actor.id == "a"', "one"), rule('deny send where actor.id == "b"', "two")]
+    shared = disjoint(apart[0], apart[1], types=TYPES)
+    assert shared.verdict is NO
+    assert shared.witness is not None
+    assert set(shared.witness.runtime.chain) in ({"a", "b"}, set())
+
+
+def test_a_folder_is_taken_for_its_paths() -> None:
+    """What lifts must hold for all paths below a folder, so no single path shows the difference: no yes then."""
+    ok = 'path "/a/ok"'
+    first = rule(f'deny delete where object.path startswith path "/a" unless object.path == {ok}')
+    second = rule(f'deny delete where object.path startswith path "/a" and not object.path == {ok}')
+    shell = TYPES.extended({"object.within": Sort.PATH})
+    assert complete(first, second, types=shell).verdict is UNDECIDED
+    assert complete(first, second, types=TYPES).yes
+
+
+def test_ipv6_addresses_pass_for_host_names() -> None:
+    """A literal address is a point of its own; a pattern that could tell addresses apart is undecided."""
+    local = 'object.host in ["localhost", "[::1]"]'
+    assert implies(parse(local), parse('object.host in ["[::1]", "localhost", "a"]'), types=TYPES).yes
+    answer = implies(parse(local), parse('object.host == "localhost"'), types=TYPES)
+    assert answer.verdict is NO
+    assert answer.witness is not None
+    assert answer.witness.action.attributes["object.host"] == "[::1]"
+    assert implies(parse(local), parse('object.host contains ":"'), types=TYPES).verdict is UNDECIDED
+
+
+def parse(text: str) -> Condition:
+    found = parse_clause(f"deny act where {text}").where
+    assert found is not None
+    return found
+
+
+def test_unknown_counts_as_false_in_a_condition() -> None:
+    """A condition is compared in all three values: what is unknown binds a deny and lifts nothing."""
+    there, equal = Compare("object.id", Operator.EXISTS), Compare("object.id", Operator.EQ, "a")
+    assert implies(equal, there, types=TYPES).verdict is NO, "missing: unknown against false"
+    assert equivalent(equal, Not(Compare("object.id", Operator.NE, "a"))).yes
+    assert disjoint(equal, Compare("object.id", Operator.EQ, "b")).yes
+    assert disjoint(there, equal).verdict is NO
+    with pytest.raises(TypeError, match="condition"):
+        implies(equal, rule("deny send"))
+
+
+# -- limits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [1, 3, 10, 40])
+def test_a_question_past_the_limit_gets_a_yes(limit: int) -> None:
+    """With few points the answer is that of many, or undecided with a reason."""
+    kept = 0
+    for seed in range(25):
+        first, second = rule_pair(drawn("limits", seed))
+        full, cut = (
+            complete(first, second, types=SAMPLE_TYPES),
+            complete(first, second, types=SAMPLE_TYPES, limit=limit),
+        )
+        if cut.verdict is UNDECIDED and full.verdict is not UNDECIDED:
+            assert str(limit) in cut.why
+            assert cut.witness is None
+            kept += 1
+        else:
+            assert cut == full
+    assert kept or limit == 40
+
+
+def test_too_many_states_records_or_members_get_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each stated limit ends in undecided and names itself."""
+    line = 'deny send where object.id like "*a*b*c*" unless actor.id == "a"'
+    evidence = " and ".join(f'evidence.h{number}.status == "ok"' for number in range(9))
+    many = complete(rule("deny send"), rule(f"deny send unless {evidence}"), types=TYPES)
+    assert (many.verdict, "records" in many.why) == (UNDECIDED, True)
+    monkeypatch.setattr(analysis_rules, "MAX_CHAIN", 0)
+    assert complete(rule(line), rule(line, "other"), types=TYPES).verdict is UNDECIDED
+    monkeypatch.setattr(analysis_strings, "MAX_STATES", 3)
+    cut = complete(rule(line), rule(line), types=TYPES)
+    assert (cut.verdict, "states" in cut.why) == (UNDECIDED, True)
+
+
+def test_a_witness_that_the_evaluator_judges_otherwise_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the analysis is wrong somewhere, and decides nothing."""
+    monkeypatch.setattr(analysis_situation, "outcome_in", lambda policies, witness: Outcome.DENY)
+    answer = complete(rule("deny send"), rule("confirm send"), types=TYPES)
+    assert answer.verdict is UNDECIDED
+    assert "does not confirm" in answer.why

@@ -37,7 +37,9 @@ MOST_FAULTS: Final = 20
 def pressure(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH...", help="Trace files (tau JSON lines, OpenHands logs) or directories."),
+        typer.Argument(
+            metavar="PATH...", help="tau JSON lines, OpenHands logs, conversations as JSON lines; or directories."
+        ),
     ],
     out: Annotated[
         Path,

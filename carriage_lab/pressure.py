@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from carriage_lab.steps import Level, Recorded
-    from carriage_lab.trace import StackName
 
 RESERVED: Final = 4096
 """Tokens reserved for the model's output, unless said otherwise."""
@@ -35,7 +34,7 @@ QUANTILES: Final = {"p50": 50, "p90": 90, "p99": 99, "max": 100}
 class Snapshot:
     """The state immediately before one model call. All sizes are tokens of `counter`."""
 
-    stack: StackName
+    stack: str
     sources: Mapping[Level, str]
     file: Path
     line: int

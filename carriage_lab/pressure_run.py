@@ -19,6 +19,7 @@ from carriage_lab.readers_tau import is_tau
 from carriage_lab.run import Failure
 from carriage_lab.stack import WINDOWS
 from carriage_lab.steps import openhands_steps, tau_steps
+from carriage_lab.steps_messages import is_messages, messages_steps
 from carriage_lab.tables import aligned, cells_as_csv
 from carriage_lab.trace import TraceFormatError
 
@@ -133,16 +134,24 @@ class Audit:
             elif is_openhands(first[1]):
                 self._lists.look_beside(file)
                 yield openhands_steps(file, list(lines), self._lists.usage)
+            elif is_messages(first[1]):
+                for line, record in lines:
+                    yield messages_steps(file, line, record)
             elif not is_companion(first[1]):
                 raise TraceFormatError(
                     file,
                     first[0],
-                    "neither a tau run (trace_id, messages) nor an OpenHands event (kind, id, source)",
-                    mend="give tau JSON lines or an OpenHands `sdk158` event log.",
+                    "no tau run (trace_id, messages), OpenHands event (kind, id, source) or conversation (messages)",
+                    mend="give tau JSON lines, an OpenHands `sdk158` event log, or one conversation a line.",
                 )
 
     def _limits(self, run: Recorded) -> Limits:
-        window = self.window or self._lists.windows.get(run.trace) or WINDOWS[run.stack]
+        known = {str(stack): size for stack, size in WINDOWS.items()}
+        window = self.window or self._lists.windows.get(run.trace) or known.get(run.stack)
+        if window is None:
+            raise TraceFormatError(
+                run.file, run.line, "nothing says how large the model's window was", mend="give --window TOKENS."
+            )
         return Limits(window=window, reserved=self.reserved, unrecorded_overhead=self.unrecorded_overhead)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from carriage_lab.readers_openhands import MODEL_KINDS, read_log
 from carriage_lab.readers_tau import read_run
-from carriage_lab.trace import StackName, TraceFormatError
+from carriage_lab.trace import TraceFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +63,7 @@ class Recorded:
     """One run, ready to be counted.
 
     Attributes:
-        stack: The framework it belongs to.
+        stack: The framework it belongs to, or `messages`.
         trace: The run's name.
         file: Where it was read from.
         line: The line it starts on.
@@ -74,7 +74,7 @@ class Recorded:
         uncounted: Parts that are no text (images), which no counter here can count.
     """
 
-    stack: StackName
+    stack: str
     trace: str
     file: Path
     line: int

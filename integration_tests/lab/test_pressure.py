@@ -214,6 +214,47 @@ def test_a_role_of_any_type_is_a_named_fault(shop, role):
     assert "messages[1].role" in audited(shop(run)).failures[0].problem
 
 
+def chat(*more, **keys):
+    """System text of two words, a question of three, a call of two, a result of one, an answer of one."""
+    call = {"id": "c", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    messages = [
+        {"role": "system", "content": "Be brief"},
+        {"role": "user", "content": [{"type": "text", "text": "Where is it?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "here"},
+        {"role": "assistant", "content": "Here."},
+        *more,
+    ]
+    return {"messages": messages, "tools": [{"name": "look"}]} | keys
+
+
+def test_plain_conversations_are_measured(lines):
+    """The logs most people have; a request about to be sent is a call too."""
+    file = lines("a.jsonl", [chat(), chat({"role": "user", "content": "And now?"})])
+    found = audited(file, window=1000, reserved=100).found
+    assert [(each.fixed, each.request, each.candidate) for each in found] == [
+        *[(4, 3, 0), (4, 3, 3)] * 2,
+        (4, 2, 7),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "problem"),
+    [
+        (chat(), {}, "how large the model's window was"),
+        (chat(tools=None), {"window": 1000}, "fixed overhead is unknown"),
+        (chat({"role": "oracle", "content": ""}), {"window": 1000}, "messages[5].role"),
+        (chat({"role": "user", "content": 3}), {"window": 1000}, "messages[5].content"),
+        (chat({"role": "assistant", "tool_calls": [{}]}), {"window": 1000}, "messages[5].tool_calls[0]"),
+    ],
+)
+def test_what_a_conversation_does_not_say_is_not_assumed(lines, record, options, problem):
+    """A guessed window or tool list would be a guessed pressure."""
+    audit = audited(lines("a.jsonl", [record]), **{"reserved": 0} | options)
+    assert not audit.found
+    assert problem in audit.failures[0].problem
+
+
 def test_percentiles_interpolate():
     """Between the two nearest values, as numpy and the stated figures do."""
     assert percentile([1, 2, 3, 10], 50) == 2.5

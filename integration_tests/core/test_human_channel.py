@@ -2,7 +2,9 @@
 
 import contextlib
 import dataclasses
+import runpy
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -548,3 +550,9 @@ def test_an_empty_plane_takes_its_first_rule_from_a_person() -> None:
     plane = ControlPlane.unsafe_empty(counter=Utf8UpperBound())
     tell(plane, RULE)
     assert "Never refund" in plane.capsule().text
+
+
+def test_the_example_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """``examples/human_channel.py`` runs, and its own assertions hold."""
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "human_channel.py"))
+    assert "chat.limit: withdrawn" in capsys.readouterr().out

@@ -23,6 +23,7 @@ from carriage_core import (
     ProvenanceError,
     ToolBinding,
     Utf8UpperBound,
+    parse_policy_text,
 )
 from integration_tests.core.samples import CONFIRM_POLICY, DELETE, VERIFY, release_plane
 from integration_tests.core.strategies import DEVELOPER, ORGANIZATION, USER
@@ -201,3 +202,25 @@ def test_a_mark_always_comes_with_its_code() -> None:
     ):
         assert (verdict.would is None) == (verdict.would_code is None)
         assert dataclasses.replace(verdict).observed == (verdict.would is not None)
+
+
+COUNTED = """\
+carriage: 1
+tools:
+  refund: {action: refund, object: {type: order, amount: amount}}
+policies:
+  - id: cap
+    issuer: {kind: organization, name: shop}
+    action: refund
+    effect: deny
+    counters: {day: {window: 1d, amount: object.amount}}
+    unless: {attr: counter.day, le: 500}
+    text: Refund at most 500 a day.
+"""
+
+
+def test_counters_in_observe_mode_add_up_what_really_ran() -> None:
+    """Money that went out counts, marked or not: after 300 and 300, another 100 is over 500 as well."""
+    plane = ControlPlane(parse_policy_text(COUNTED), mode="observe", counter=Utf8UpperBound())
+    marks = [plane.authorize("refund", {"amount": amount}).verdict.would for amount in (300, 300, 100)]
+    assert marks == [None, Outcome.DENY, Outcome.DENY]

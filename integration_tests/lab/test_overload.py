@@ -14,20 +14,24 @@ import typer
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
 
+from carriage_cli import overload as verb
 from carriage_cli.overload import overload
 from carriage_core import Tier, load_policy_file
 from carriage_lab.overload import ACTIVE_PREFLIGHT, TIERED, Outcome, measure, systems
 from carriage_lab.overload_baselines import REQUEST, joined, pinning, replay, words
+from carriage_lab.overload_budgets import percentiles
 from carriage_lab.overload_capsules import capsule, shipped_registry, tier_tokens
 from carriage_lab.overload_cases import case_file, policy_file, read_plan, shipped_plan
+from carriage_lab.policy import replay_text
+from integration_tests.lab.conftest import openhands_log, tau_run
 
 PLAN = shipped_plan()
 REGISTRY = shipped_registry()
 SETS = pytest.mark.parametrize("policies", PLAN.sets, ids=lambda each: each.name)
 
 
-def outcomes(lines):
-    return {(row.case, row.system): row.outcome for line in lines for row in line.rows}
+def outcomes(table):
+    return {(row.case, row.system): row.outcome for line in table for row in line.rows}
 
 
 def telling_budgets(policies):
@@ -38,24 +42,24 @@ def telling_budgets(policies):
 
 
 @pytest.fixture(scope="module")
-def lines():
+def table():
     return measure(systems(PLAN, REGISTRY), PLAN.cases())
 
 
-def counts(lines, system):
-    return next(tuple(line.counts) for line in lines if line.system == system)
+def counts(table, system):
+    return next(tuple(line.counts) for line in table if line.system == system)
 
 
-def test_the_tiered_capsule_stops_in_exactly_the_rows_in_which_replay_with_preflight_does(lines):
+def test_the_tiered_capsule_stops_in_exactly_the_rows_in_which_replay_with_preflight_does(table):
     """Row by row; nothing silent, nothing refused that would have fitted."""
-    found = outcomes(lines)
+    found = outcomes(table)
     assert len(PLAN.cases()) == 48
     for case in PLAN.cases():
         assert found[case.name, TIERED] is found[case.name, ACTIVE_PREFLIGHT]
         assert (found[case.name, TIERED] is Outcome.FAILED_CLOSED) is (
             sum(len(rule.text.split()) for rule in case.active) > case.budget
         )
-    assert counts(lines, TIERED) == counts(lines, ACTIVE_PREFLIGHT) == (25, 0, 0)
+    assert counts(table, TIERED) == counts(table, ACTIVE_PREFLIGHT) == (25, 0, 0)
 
 
 @SETS
@@ -99,9 +103,9 @@ def test_a_rule_that_is_lost_or_changed_in_any_tier_is_seen(policies, tier):
     assert not case.complete([{**system, "role": "user"}, request])
 
 
-def test_best_effort_goes_on_in_silence_exactly_where_preflight_stops(lines):
+def test_best_effort_goes_on_in_silence_exactly_where_preflight_stops(table):
     """And where both call, both are complete."""
-    found = outcomes(lines)
+    found = outcomes(table)
     for case in PLAN.cases():
         for best, checked in (
             ("Exact active-policy replay, best effort", ACTIVE_PREFLIGHT),
@@ -114,15 +118,15 @@ def test_best_effort_goes_on_in_silence_exactly_where_preflight_stops(lines):
             assert found[case.name, checked] is not Outcome.SILENT_INCOMPLETE
 
 
-def test_more_budget_does_not_replace_the_check(lines):
+def test_more_budget_does_not_replace_the_check(table):
     """The paper's point: extra budget leaves silent rows, a check leaves none, all rules are too many."""
-    assert counts(lines, "Exact active-policy replay, best effort") == (0, 25, None)
-    assert 0 < counts(lines, "Exact active replay + extra budget")[1] < 25
-    assert counts(lines, "Exact all-policy replay, best effort") == (0, 48, None)
-    assert counts(lines, "Exact all-policy replay + preflight") == (48, 0, 23)
+    assert counts(table, "Exact active-policy replay, best effort") == (0, 25, None)
+    assert 0 < counts(table, "Exact active replay + extra budget")[1] < 25
+    assert counts(table, "Exact all-policy replay, best effort") == (0, 48, None)
+    assert counts(table, "Exact all-policy replay + preflight") == (48, 0, 23)
 
 
-def test_one_word_too_few_cuts_the_last_sentence_and_one_pin(lines):
+def test_one_word_too_few_cuts_the_last_sentence_and_one_pin():
     """The baselines do what they claim at the edge."""
     policies = PLAN.sets[0]
     whole, short = (
@@ -151,13 +155,13 @@ def test_long_sentences_never_make_the_capsule_stop_where_replay_fits(tmp_path):
         text = policies.read_text(encoding="utf-8")
         padded.write_text(re.sub(r"^(    text: .*)\.$", longer, text, flags=re.MULTILINE), encoding="utf-8")
         plan = read_plan(padded, cases)
-    lines = measure(systems(plan, load_policy_file(padded)), plan.cases())
-    found = outcomes(lines)
+    table = measure(systems(plan, load_policy_file(padded)), plan.cases())
+    found = outcomes(table)
     closed = {case.name: found[case.name, TIERED] is Outcome.FAILED_CLOSED for case in plan.cases()}
     stopped = {case.name: found[case.name, ACTIVE_PREFLIGHT] is Outcome.FAILED_CLOSED for case in plan.cases()}
     assert all(stopped[name] for name in closed if closed[name])
     assert sum(closed.values()) < sum(stopped.values())
-    assert counts(lines, TIERED)[1:] == (0, 0)
+    assert counts(table, TIERED)[1:] == (0, 0)
 
 
 def test_a_case_that_names_no_rule_is_refused(tmp_path):
@@ -187,20 +191,20 @@ def command(tmp_path):
     app.command()(overload)
 
     def go(*arguments, out=tmp_path / "out"):
-        return CliRunner().invoke(app, ["--out", str(out), *arguments]), out
+        return CliRunner().invoke(app, ["--out", str(out), *map(str, arguments)]), out
 
     return go
 
 
-def test_the_files_hold_the_table_and_every_row(command, lines):
+def test_the_files_hold_the_table_and_every_row(command, table):
     """Counts can be recounted from the rows, and both files say the same."""
     result, out = command("--json")
     assert result.exit_code == 0
-    table = json.loads((out / "table.json").read_text())
-    assert json.loads(result.stdout) == table
+    written = json.loads((out / "table.json").read_text())
+    assert json.loads(result.stdout) == written
     read = list(csv.DictReader(io.StringIO((out / "table.csv").read_text())))
-    assert [line.system for line in lines] == [each["system"] for each in table] == [each["system"] for each in read]
-    for each, cells in zip(table, read, strict=True):
+    assert [line.system for line in table] == [each["system"] for each in written] == [each["system"] for each in read]
+    for each, cells in zip(written, read, strict=True):
         assert each["rows"] == len(each["cases"]) == 48
         named = [row["outcome"] for row in each["cases"]]
         assert each["fail_closed"] == named.count("failed_closed") == int(cells["fail_closed"])
@@ -208,7 +212,7 @@ def test_the_files_hold_the_table_and_every_row(command, lines):
         assert cells["raw_fit_overhead"] == ("" if each["raw_fit_overhead"] is None else str(each["raw_fit_overhead"]))
     rows = list(csv.DictReader(io.StringIO((out / "rows.csv").read_text())))
     assert [(row["case"], row["system"], row["outcome"]) for row in rows] == [
-        (row["case"], row["system"], row["outcome"]) for each in table for row in each["cases"]
+        (row["case"], row["system"], row["outcome"]) for each in written for row in each["cases"]
     ]
     assert sorted(path.name for path in out.iterdir()) == ["rows.csv", "run.json", "table.csv", "table.json"]
 
@@ -238,3 +242,66 @@ def test_the_page_shows_what_the_command_prints(command):
     page = Path(__file__).parents[2].joinpath("docs", "overload.md").read_text(encoding="utf-8")
     for block in result.stdout.split("\n\n")[:2]:
         assert block.strip("\n") in page
+
+
+def test_percentiles_are_of_data_budgets_not_of_histories():
+    """By nearest rank over every history at every rho: 0.5, 0.75, 1, 1.25, 1.5, 2, 3."""
+    assert percentiles([60]) == ((10, 20), (50, 48), (90, 120))
+    assert percentiles([60, 600]) == ((10, 30), (50, 120), (90, 800))
+    assert percentiles([0, 1]) == ((10, 1), (50, 1), (90, 1))
+
+
+def test_budgets_of_recorded_runs_make_a_second_table(command, lines):
+    """At each of them the tiered capsule stops where replay with preflight stops, and is never silent."""
+    files = [lines("t/a.jsonl", [tau_run()]), lines("o/b.jsonl", openhands_log())]
+    result, out = command(*(part for file in files for part in ("--traces", file)))
+    assert result.exit_code == 0, result.stderr
+    found = json.loads((out / "calibrated.json").read_text())
+    columns = {(each["stack"], each["percentile"]): each["budget"] for each in found}
+    assert list(columns) == [(stack, each) for stack in ("autogen", "openhands") for each in (10, 50, 90)]
+    # The first call of the tau run: greeting and question (10 words) behind the placed policy. No budget is smaller.
+    assert columns["autogen", 10] >= (10 + len(replay_text().split())) // 3
+    assert columns["autogen", 10] < columns["autogen", 50] < columns["autogen", 90]
+    cases = {(each["stack"], each["percentile"], each["system"]): each["cases"] for each in found}
+    for stack, percentile in columns:
+        ours, theirs = (cases[stack, percentile, name] for name in (TIERED, ACTIVE_PREFLIGHT))
+        assert len(ours) == 8
+        assert [row["outcome"] for row in ours] == [row["outcome"] for row in theirs]
+        assert "silent_incomplete" not in {row["outcome"] for row in ours}
+    read = list(csv.DictReader(io.StringIO((out / "calibrated.csv").read_text())))
+    assert [int(row["budget"]) for row in read] == [each["budget"] for each in found]
+    assert "autogen-p50" in result.stdout
+
+
+def test_a_trace_that_cannot_be_read_is_named_and_costs_no_row(command, lines):
+    """Exit 4; the 48 rows and the other traces are there."""
+    good, bad = lines("a.jsonl", [tau_run()]), lines("b.jsonl", [{"suite": "banking"}])
+    result, out = command("--traces", good, "--traces", bad)
+    assert result.exit_code == 4
+    assert f"{bad}:1: " in result.stderr
+    run = json.loads((out / "run.json").read_text())
+    assert run["files"] == [str(good)]
+    assert [failure["file"] for failure in run["failed"]] == [str(bad)]
+    assert {each["rows"] for each in json.loads((out / "table.json").read_text())} == {48}
+    assert {each["calls"] for each in json.loads((out / "calibrated.json").read_text())} == {5}
+
+
+def test_a_trace_that_does_not_exist_is_wrong_usage(command, tmp_path):
+    """Exit 2, nothing written."""
+    result, out = command("--traces", tmp_path / "absent.jsonl")
+    assert result.exit_code == 2
+    assert not out.exists()
+
+
+def test_an_interrupt_keeps_the_48_rows(command, lines, monkeypatch):
+    """Exit 130, and run.json says that it was not finished."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(verb, "measure_all", interrupted)
+    result, out = command("--traces", lines("a.jsonl", [tau_run()]))
+    assert result.exit_code == 130
+    assert json.loads((out / "run.json").read_text())["complete"] is False
+    assert {each["rows"] for each in json.loads((out / "table.json").read_text())} == {48}
+    assert "PARTIAL" in result.stderr

@@ -120,7 +120,7 @@ def _plain(value: object, depth: int, left: list[int]) -> object:
 def argument_digest(arguments: Mapping[str, object]) -> str:
     """SHA-256 over the arguments with numbers tagged, so 1, 1.0 and true stay apart."""
     tree = {str(key): item if type(item) is str else json_tree(item) for key, item in arguments.items()}
-    return digest_of_built({"object": tree})
+    return digest_of_built({"object": tree})  # numbers are text by now
 
 
 def json_tree(value: object) -> object:

@@ -165,7 +165,7 @@ class AttributeSource:
         if len(self.steps) == 1 and type(arguments) is dict:
             raw = arguments.get(self.steps[0], Absent.MISSING)
             if not isinstance(raw, list | tuple):
-                return [self._value(raw)]
+                return [normal(raw, self.sort, self.cwd) if type(raw) is str else self._value(raw)]
         current: list[object] = [arguments]
         for step in self.steps:
             following: list[object] = []
@@ -305,7 +305,8 @@ class ToolBinding:
         issuer: Who declared the binding.
         line: Line in the policy file, 0 where there is none.
         shipped: Whether an adapter brought it for its framework's own tool, not the operator.
-        reads: Every attribute read from a call, by its full name.
+        reads: Where every attribute of a call is read, in the order of `names`.
+        names: Full names of those attributes.
         fixed: The attributes that are the same for every call.
         secret: Full names of the attributes whose values are masked.
     """
@@ -325,7 +326,8 @@ class ToolBinding:
     issuer: Issuer = OPERATOR
     line: int = 0
     shipped: bool = False
-    reads: tuple[tuple[str, AttributeSource], ...] = field(init=False, repr=False, compare=False)
+    reads: tuple[AttributeSource, ...] = field(init=False, repr=False, compare=False)
+    names: tuple[str, ...] = field(init=False, repr=False, compare=False)
     fixed: Mapping[str, Value | Absent] = field(init=False, repr=False, compare=False)
     secret: frozenset[str] = field(init=False, repr=False, compare=False)
 
@@ -379,7 +381,8 @@ class ToolBinding:
             fixed["action.name"] = self.action
         if self.object_type is not None:
             fixed["object.type"] = self.object_type
-        object.__setattr__(self, "reads", tuple(reads))
+        object.__setattr__(self, "reads", tuple(source for _, source in reads))
+        object.__setattr__(self, "names", tuple(name for name, _ in reads))
         object.__setattr__(self, "fixed", fixed)
         object.__setattr__(self, "secret", frozenset(name for name, source in reads if source.secret))
 
@@ -443,15 +446,14 @@ class ToolBinding:
             return self.shell.actions(self.tool, arguments, external=self.external)
         if self.action is None:
             return ()
-        choices = [source.values(arguments) for _, source in self.reads]
+        choices = [source.values(arguments) for source in self.reads]
         if math.prod(map(len, choices)) > MAX_ACTIONS:
             raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
         return tuple(map(self._action, itertools.product(*choices)))
 
     def _action(self, values: tuple[Value | Absent, ...]) -> Action:
         attributes = dict(self.fixed)
-        for (name, _), value in zip(self.reads, values, strict=True):
-            attributes[name] = value
+        attributes.update(zip(self.names, values, strict=True))
         return Action(
             name=self.action,
             tool=self.tool,

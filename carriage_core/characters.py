@@ -13,14 +13,10 @@ MAX_TEXT: Final = 4_096
 _PERCENT: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _VARIABLE: Final = re.compile(r"\$[A-Za-z_{(]|^~")
 _PLAIN: Final = re.compile(r"[A-Za-z0-9 _.,:;@#/\\=+*()\[\]<>'\"!?&|-]*")
-# No percent sign, dollar or tilde: `plainly` relies on it.
+plainly: Final = _PLAIN.fullmatch
+"""Matches text of ASCII letters, digits and marks that hide nothing; no percent sign, dollar or tilde is one."""
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0")
 """Letters and marks that show nothing: Hangul fillers, the grapheme joiner, Mongolian and Khmer selectors."""
-
-
-def plainly(text: str) -> bool:
-    """Whether the text is of ASCII letters, digits and marks that hide nothing and that no tool resolves."""
-    return _PLAIN.fullmatch(text) is not None
 
 
 def hidden_character(text: str, *, allowed: str = "") -> str | None:

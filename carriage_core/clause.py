@@ -78,7 +78,7 @@ class Clause:
 
 def quote(text: str) -> str:
     """Quote as a JSON string; line ends become escapes, everything visible stays as it is."""
-    return json.dumps(text, ensure_ascii=False)
+    return json.encoder.encode_basestring(text)
 
 
 def clause_of(policy: Policy) -> Clause | None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from carriage_core.policy import EvidenceDeclaration, Policy
     from carriage_core.runtime import RuntimeState
 
+_MAX_KNOWN: Final = 1_024
+"""Most pairs of action and object type whose buckets are remembered; a shell command may name any word."""
+
 _OF_THE_CALL = ("object.", "action.")
 """Attributes that are the same for every member of a delegation chain."""
 
@@ -47,7 +50,7 @@ class _Bucket:
             by_type = self.by_value.setdefault(name, {})
             by_type.setdefault(type(literal), {}).setdefault(literal, []).append(policy)
 
-    def matching(self, attributes: Mapping[str, Value | Absent]) -> Iterable[Policy]:
+    def matching(self, attributes: Mapping[str, Value | Absent]) -> list[Policy]:
         """May name a policy twice."""
         found = self.always
         for name, by_type in self.by_value.items():
@@ -81,6 +84,7 @@ class PolicyIndex:
         """Index `policies`, given in capsule order, once; the index never changes."""
         self._policies = policies
         self._buckets: dict[str, dict[str | None, _Bucket]] = {}
+        self._known: dict[tuple[str | None, str | None], list[_Bucket]] = {}
         self._declarations: dict[str, dict[str, EvidenceDeclaration]] = {}
         kinds: dict[tuple[str, str | None], list[int]] = {}
         scopes: dict[str, dict[str | None, list[int]]] = {"tenant": {}, "task": {}, "agent": {}}
@@ -155,11 +159,17 @@ class PolicyIndex:
             object_type: The type of its object, None where it could be any.
             attributes: What is known of it.
         """
-        found: dict[int, Policy] = {}
-        for bucket in self._of(action, object_type):
-            for policy in bucket.matching(attributes):
-                found[id(policy)] = policy
-        return found.values()
+        kind = (action, object_type)
+        buckets = self._known.get(kind)
+        if buckets is None:
+            buckets = self._of(action, object_type)
+            if len(self._known) < _MAX_KNOWN:
+                self._known[kind] = buckets
+        if len(buckets) == 1:
+            found = buckets[0].matching(attributes)
+            if len(found) < 2:  # noqa: PLR2004  # nothing can be there twice
+                return found
+        return {id(policy): policy for bucket in buckets for policy in bucket.matching(attributes)}.values()
 
     def _of(self, action: str | None, object_type: str | None) -> list[_Bucket]:
         found: list[_Bucket] = []

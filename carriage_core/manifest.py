@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.canonical import digest_of
+from carriage_core.canonical import digest_of, digest_of_built
 from carriage_core.errors import CarriageError
 
 if TYPE_CHECKING:
@@ -66,7 +66,11 @@ class Entry:
 
 
 def _hash(sequence: int, kind: str, body: object, previous: str) -> str:
-    return digest_of({"body": body, "kind": kind, "previous": previous, "sequence": sequence})
+    return digest_of(_hashed(sequence, kind, body, previous))
+
+
+def _hashed(sequence: int, kind: str, body: object, previous: str) -> dict[str, object]:
+    return {"body": body, "kind": kind, "previous": previous, "sequence": sequence}
 
 
 def link(sequence: int, kind: EntryKind, body: Mapping[str, object], previous: str) -> Entry:
@@ -76,7 +80,10 @@ def link(sequence: int, kind: EntryKind, body: Mapping[str, object], previous: s
         kind=kind,
         body=body,
         previous=previous,
-        hash=_hash(sequence, kind.value, dict(body), previous),
+        # A decision's body is the gate's own, and there are many of them.
+        hash=(digest_of_built if kind is EntryKind.DECISION else digest_of)(
+            _hashed(sequence, kind.value, dict(body), previous)
+        ),
     )
 
 

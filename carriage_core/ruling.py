@@ -136,7 +136,8 @@ def standing(rulings: Iterable[Ruling]) -> tuple[Ruling, ...]:
     """The rulings on one action that bind, after permits and confirms have lifted defaults (DESIGN 3.1, 3.2)."""
     rulings = tuple(rulings)
     # 3.1: a permit lifts a default of its own or a lower rank, and nothing else.
-    highest = min([ruling.policy.issuer.kind.rank for ruling in rulings if ruling.speaks], default=None)
+    speaking = [ruling.policy.issuer.kind.rank for ruling in rulings if ruling.speaks]
+    highest = min(speaking) if speaking else None
     return tuple(
         [
             ruling

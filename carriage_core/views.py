@@ -39,8 +39,10 @@ class View(dict[str, Value | Absent]):
 
     def extended(self, values: Mapping[str, Value | Absent]) -> View:
         """Copy the view with further values."""
-        view = View(self, opaque=self.opaque)
+        view = View.__new__(View)  # past the constructor, which would copy once more
+        view.update(self)
         view.update(values)
+        view.opaque = self.opaque
         return view
 
 

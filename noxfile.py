@@ -69,7 +69,8 @@ FRAMEWORKS = {
         # autogen-ext resolves mcp 2 and then fails to import with it.
         requirements=("autogen-agentchat=={v}", "autogen-core=={v}", "autogen-ext=={v}", "mcp<2"),
         has_tokenizers=False,
-        peers=("autogen-ext[anthropic,azure,grpc,mcp,ollama,openai]=={v}",),
+        # The Azure client needs aiohttp and does not ask for it.
+        peers=("autogen-ext[anthropic,azure,grpc,mcp,ollama,openai]=={v}", "aiohttp>=3.11"),
     ),
     "openhands": Framework(
         versions=("1.50.1", "1.53.0", "1.57.0", "1.58.2"),

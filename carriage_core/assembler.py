@@ -24,6 +24,7 @@ from carriage_core.state import ControlState, Placed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from carriage_core.budget import Budget
     from carriage_core.capsule import ControlCapsule, Rendering
     from carriage_core.policy import Policy
     from carriage_core.runtime import RuntimeState
@@ -36,11 +37,15 @@ type Tool = ToolSpec | str | Mapping[str, object]
 class Assembler:
     """Makes and seals the assemblies of one runtime."""
 
-    def __init__(self, state: ControlState, runtime: RuntimeState, mode: Mode) -> None:
-        """Assemble for `runtime` from `state`; `mode` is only recorded: what does not fit raises in both."""
+    def __init__(self, state: ControlState, runtime: RuntimeState, mode: Mode, budget: Budget | None = None) -> None:
+        """Assemble for `runtime` from `state`; `mode` is only recorded: what does not fit raises in both.
+
+        A `budget` of its own takes the place of the state's.
+        """
         self._state = state
         self._runtime = runtime
         self._mode = mode
+        self.budget = state.budget if budget is None else budget
 
     def capsule(self, tools: Iterable[Tool] | None = None) -> ControlCapsule:
         """Do as `ControlPlane.capsule` says."""
@@ -48,7 +53,7 @@ class Assembler:
         specs = None if tools is None else [ToolSpec.of(tool) for tool in tools]
         candidates = None if specs is None else frozenset(spec.name for spec in specs)
         with state.lock:
-            key = (self._runtime, candidates)
+            key = (self._runtime, candidates, self.budget.control)
             found = state.capsules.get(key)
             if found is not None:
                 state.capsules.move_to_end(key)
@@ -58,7 +63,7 @@ class Assembler:
                 capsule = fit_capsule(
                     policies,
                     state.registry,
-                    budget=state.budget,
+                    budget=self.budget,
                     counter=state.counter,
                     minimum=state.minimum,
                     candidates=candidates,
@@ -81,7 +86,7 @@ class Assembler:
             capsule = self._own(capsule)
             read_back = capsule.read_back(assembly.message, assembly.offset)
             try:
-                check_window(assembly, capsule, state.budget)
+                check_window(assembly, capsule, self.budget)
             except ControlOverloadError as overload:
                 self._log_overload(capsule.policies, overload)
                 raise
@@ -127,8 +132,8 @@ class Assembler:
         if logged is None:
             logged = state.append(EntryKind.CAPSULE, _capsule_body(rendering)).sequence
             state.logged_capsules[rendering.digest, rendering.tier] = logged
-        fixed = state.budget.fixed + assembly.fixed_tokens
-        rho = round(state.budget.pressure(assembly.candidate_tokens, capsule.tokens, assembly.window), 6)
+        fixed = self.budget.fixed + assembly.fixed_tokens
+        rho = round(self.budget.pressure(assembly.candidate_tokens, capsule.tokens, assembly.window), 6)
         body: dict[str, object] = {
             "actor": self._runtime.actor,
             "candidates": None if capsule.candidates is None else sorted(capsule.candidates),

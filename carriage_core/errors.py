@@ -150,12 +150,14 @@ class ControlOverloadError(ControlError):
 class ControlNotFoundError(ControlError):
     """A saved agent names a control plane that this process does not hold."""
 
-    def __init__(self, reference: str) -> None:
-        """Name the digest that was looked for."""
+    def __init__(self, reference: str, source: str | None = None) -> None:
+        """Name the digest that was looked for, and the policy file it came from where that is known."""
         self.reference = reference
+        self.source = source
+        named = f" ({source})" if source else ""
         super().__init__(
             f"no control plane with digest {reference[:23]} is loaded in this process; nothing was sent.",
-            mend="load the same policy file with ControlPlane.from_file(...) and keep it referenced before "
+            mend=f"load the same policy file{named} with ControlPlane.from_file(...) and keep it referenced before "
             "resuming, or pass control= again.",
         )
 

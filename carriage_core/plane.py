@@ -129,11 +129,11 @@ class ControlPlane:
         runtime = RuntimeState(tenant=tenant, task=task, chain=() if actor is None else (actor,))
         self._bind_to(state, runtime, Mode(mode))
 
-    def _bind_to(self, state: ControlState, runtime: RuntimeState, mode: Mode) -> None:
+    def _bind_to(self, state: ControlState, runtime: RuntimeState, mode: Mode, budget: Budget | None = None) -> None:
         self._state = state
         self._runtime = runtime
         self._mode = mode
-        self._assembler = Assembler(state, runtime, mode)
+        self._assembler = Assembler(state, runtime, mode, budget)
         self._gate = ActionGate(state, runtime, mode)
         self._register()
 
@@ -145,7 +145,9 @@ class ControlPlane:
             PolicyFileError: The file is missing or anything in it is wrong. No part of it is used.
             PolicyError: A size is not one a call could be made with.
         """
-        return cls(load_policy_file(path), **options)
+        plane = cls(load_policy_file(path), **options)
+        plane._state.source = str(path)
+        return plane
 
     @classmethod
     def unsafe_empty(cls, bindings: Iterable[ToolBinding] = (), *, counter: TokenCounter | None = None) -> Self:
@@ -159,7 +161,7 @@ class ControlPlane:
             actor: The agent that acts.
             mode: Its mode; None for this view's.
         """
-        return self._view((actor,), self._mode if mode is None else Mode(mode))
+        return self._view(chain=(actor,), mode=self._mode if mode is None else Mode(mode))
 
     def delegate(self, actor: str, *, mode: Mode | str | None = None) -> Self:
         """Return a view for an agent that this one's agent calls: a rule for any member of the chain applies (3.4).
@@ -169,11 +171,31 @@ class ControlPlane:
             mode: Its own mode; the call is observed only if both are.
         """
         observed = self._mode is Mode.OBSERVE and (mode is None or Mode(mode) is Mode.OBSERVE)
-        return self._view((*self._runtime.chain, actor), Mode.OBSERVE if observed else Mode.ENFORCE)
+        mode = Mode.OBSERVE if observed else Mode.ENFORCE
+        return self._view(chain=(*self._runtime.chain, actor), mode=mode)
 
-    def _view(self, chain: tuple[str, ...], mode: Mode) -> Self:
+    def with_budget(self, *, control_budget: int | None = None, window: int | None = None) -> Self:
+        """Return a view of the same control state with other sizes, such as an operator grants on an overload (3.8).
+
+        Args:
+            control_budget: Most tokens the capsule may take; None for this view's.
+            window: The model's context window; None for this view's.
+
+        Raises:
+            PolicyError: A size is not one a call could be made with.
+        """
+        sizes = self.budget
+        budget = dataclasses.replace(
+            sizes,
+            control=sizes.control if control_budget is None else control_budget,
+            window=sizes.window if window is None else window,
+        )
+        return self._view(chain=self._runtime.chain, mode=self._mode, budget=budget)
+
+    def _view(self, *, chain: tuple[str, ...], mode: Mode, budget: Budget | None = None) -> Self:
         view = self.__class__.__new__(self.__class__)
-        view._bind_to(self._state, dataclasses.replace(self._runtime, chain=chain), mode)  # noqa: SLF001  # its own class
+        runtime = dataclasses.replace(self._runtime, chain=chain)
+        view._bind_to(self._state, runtime, mode, budget or self.budget)  # noqa: SLF001  # its own class
         return view
 
     # -- what is in force ------------------------------------------------------------------------
@@ -196,7 +218,7 @@ class ControlPlane:
     @property
     def budget(self) -> Budget:
         """Window, reserve, overhead and control budget, in tokens of `counter`."""
-        return self._state.budget
+        return self._assembler.budget
 
     @property
     def counter(self) -> TokenCounter:
@@ -207,6 +229,11 @@ class ControlPlane:
     def sink(self) -> Sink:
         """Where the log goes."""
         return self._state.sink
+
+    @property
+    def source(self) -> str | None:
+        """The policy file this plane was made from, None where it was none."""
+        return self._state.source
 
     @property
     def head(self) -> str:
@@ -226,7 +253,7 @@ class ControlPlane:
         return None if placed is None else placed.manifest
 
     def _register(self) -> str:
-        budget = self._state.budget
+        budget = self.budget
         reference = "sha256:" + digest_of(
             {
                 "budget": [
@@ -500,8 +527,12 @@ class ControlPlane:
         return counted(self._state.counter, text)
 
 
-def find_plane(reference: str) -> ControlPlane:
+def find_plane(reference: str, *, source: str | None = None) -> ControlPlane:
     """Find the plane a saved agent names.
+
+    Args:
+        reference: Its digest.
+        source: The policy file it was made from, where that was saved too; the error names it.
 
     Raises:
         ControlNotFoundError: This process holds no plane with that reference; make no call without it.
@@ -510,4 +541,4 @@ def find_plane(reference: str) -> ControlPlane:
         plane = held()
         if plane is not None:
             return plane
-    raise ControlNotFoundError(reference)
+    raise ControlNotFoundError(reference, source)

@@ -57,6 +57,7 @@ class ControlState:
         self.sink = sink
         self.clock = clock
         self.minimum = minimum
+        self.source: str | None = None
         self.ledger = EvidenceLedger()
         self.counters = CounterLedger()
         self.capsules: OrderedDict[tuple[object, ...], ControlCapsule] = OrderedDict()

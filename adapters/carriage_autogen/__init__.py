@@ -12,12 +12,14 @@
     )
 """
 
+from carriage_autogen.client import ControlledChatCompletionClient
 from carriage_autogen.controlled import ControlledContext
 from carriage_autogen.drop_ins import (
     ControlBufferedChatCompletionContext,
     ControlHeadAndTailChatCompletionContext,
     ControlUnboundedChatCompletionContext,
 )
+from carriage_autogen.overload import LOCKDOWN, Lockdown, Overload, Relief
 from carriage_autogen.token_limited import ControlTokenLimitedChatCompletionContext
 from carriage_autogen.workbench import GuardedWorkbench
 from carriage_core import Adapter
@@ -31,15 +33,20 @@ ADAPTER = Adapter(
         "unbounded": ControlUnboundedChatCompletionContext,
         "controlled": ControlledContext,
     },
-    guards={"workbench": GuardedWorkbench},
+    guards={"client": ControlledChatCompletionClient, "workbench": GuardedWorkbench},
 )
 
 __all__ = [
     "ADAPTER",
+    "LOCKDOWN",
     "ControlBufferedChatCompletionContext",
     "ControlHeadAndTailChatCompletionContext",
     "ControlTokenLimitedChatCompletionContext",
     "ControlUnboundedChatCompletionContext",
+    "ControlledChatCompletionClient",
     "ControlledContext",
     "GuardedWorkbench",
+    "Lockdown",
+    "Overload",
+    "Relief",
 ]

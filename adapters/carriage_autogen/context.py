@@ -9,24 +9,28 @@ fit, `get_messages` raises and AutoGen makes no model call.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, override
+from typing import TYPE_CHECKING, Any, Final, override
 
 from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import LLMMessage, SystemMessage
 
 from carriage_autogen.history import History, NativeSize
+from carriage_autogen.overload import OnOverload, Terms, assembled
 from carriage_autogen.placement import copy_last_answer, head_message, without_capsule
 from carriage_autogen.selection import Frame, Window, select
 from carriage_autogen.sizes import MESSAGE_OVERHEAD, size_of
 from carriage_core import Assembly, ControlCapsule, ControlError, ControlPlane, Mode, StaleCapsuleError, find_plane
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-REFERENCE: str = "control_reference"
-"""Key of the saved state that names the control plane."""
+REFERENCE: Final = "control_reference"
+"""Key of a saved state that names the control plane."""
 
-ATTEMPTS: int = 3
+SOURCE: Final = "policy_file"
+"""Key of a saved state that names the file the plane was made from, so that an error can say which to load."""
+
+ATTEMPTS: Final = 3
 """How often an assembly is made anew because a policy changed meanwhile, before the call fails."""
 
 
@@ -40,10 +44,17 @@ class ControlContext(ChatCompletionContext):
     """
 
     def _carry(
-        self, control: ControlPlane, initial_messages: Sequence[LLMMessage] | None, *, native: NativeSize | None = None
+        self,
+        control: ControlPlane,
+        initial_messages: Sequence[LLMMessage] | None,
+        *,
+        on_overload: OnOverload = None,
+        native: NativeSize | None = None,
     ) -> None:
         """Finish construction; the native class has had its own part."""
         self._control = control
+        self._on_overload = on_overload
+        self._tools: Callable[[], Sequence[str] | None] = _not_known
         self._head_texts = tuple(
             message.content for message in initial_messages or () if isinstance(message, SystemMessage)
         )
@@ -54,6 +65,14 @@ class ControlContext(ChatCompletionContext):
     def control(self) -> ControlPlane:
         """The control plane."""
         return self._control
+
+    def offer(self, tools: Callable[[], Sequence[str] | None]) -> None:
+        """Learn how to ask for the names of the agent's tools: the rules that can bind none of them are left out.
+
+        Args:
+            tools: Returns the names, or None while they are not known; then everything in scope applies.
+        """
+        self._tools = tools
 
     # -- what subclasses say ---------------------------------------------------------------------
 
@@ -96,20 +115,24 @@ class ControlContext(ChatCompletionContext):
         if self._control.mode is Mode.OBSERVE:
             return await self._observed()
         stored = await self._source()
+
+        def attempt(terms: Terms) -> list[LLMMessage]:
+            return self._assembled(stored, terms)
+
         for _ in range(ATTEMPTS - 1):
             try:
-                return self._assembled(stored)
+                return await assembled(attempt, self._control, self._tools(), self._on_overload)
             except StaleCapsuleError:
                 continue
-        return self._assembled(stored)
+        return await assembled(attempt, self._control, self._tools(), self._on_overload)
 
-    def _assembled(self, stored: Sequence[LLMMessage]) -> list[LLMMessage]:
-        control, history = self._control, self._history
-        capsule = control.capsule()
+    def _assembled(self, stored: Sequence[LLMMessage], terms: Terms) -> list[LLMMessage]:
+        control, history = terms.control, self._history
+        capsule = control.capsule(terms.tools)
         history.sync(stored)
         room = control.budget.data(capsule.tokens) - self._head_tokens - MESSAGE_OVERHEAD
         window = select(history, self._frame(), budget=room)
-        return self._sealed(capsule, window, candidate_tokens=history.tokens())
+        return self._sealed(control, capsule, window, candidate_tokens=history.tokens())
 
     async def _observed(self) -> list[LLMMessage]:
         native = list(await self._native_messages())
@@ -117,18 +140,21 @@ class ControlContext(ChatCompletionContext):
             sizes = [size_of(message, self._control) for message in native]
             tokens = sum(size.tokens for size in sizes)
             window = Window(messages=native, tokens=tokens, imitations=sum(size.imitations for size in sizes))
-            return self._sealed(self._control.capsule(), window, candidate_tokens=tokens)
+            capsule = self._control.capsule(self._tools())
+            return self._sealed(self._control, capsule, window, candidate_tokens=tokens)
         except ControlError as problem:
             if not self._control.would_fail(problem):
                 raise
             return native
 
-    def _sealed(self, capsule: ControlCapsule, window: Window, *, candidate_tokens: int) -> list[LLMMessage]:
+    def _sealed(
+        self, control: ControlPlane, capsule: ControlCapsule, window: Window, *, candidate_tokens: int
+    ) -> list[LLMMessage]:
         # In observe mode the initial messages are among the native ones; they are sent once.
-        observed = self._control.mode is Mode.OBSERVE
+        observed = control.mode is Mode.OBSERVE
         head = head_message(capsule, () if observed else self._head_texts)
         fixed = 0 if head is None else MESSAGE_OVERHEAD + (0 if observed else self._head_tokens)
-        self._control.seal(
+        control.seal(
             Assembly(
                 capsule=capsule,
                 message="" if head is None else head.content,
@@ -152,7 +178,7 @@ class ControlContext(ChatCompletionContext):
     @override
     async def save_state(self) -> Mapping[str, Any]:
         """Save the messages and the digest of the control plane; never the capsule."""
-        return {**await super().save_state(), REFERENCE: self._control.reference}
+        return {**await super().save_state(), **references(self._control)}
 
     @override
     async def load_state(self, state: Mapping[str, Any]) -> None:
@@ -165,6 +191,10 @@ class ControlContext(ChatCompletionContext):
         await super().load_state({"messages": state.get("messages", [])})
 
 
+def _not_known() -> None:
+    """Answer for an agent whose tools nobody told."""
+
+
 def known_state(state: Mapping[str, Any], control: ControlPlane) -> None:
     """Require that the plane a conversation was saved under is one this process holds; native states name none.
 
@@ -173,7 +203,16 @@ def known_state(state: Mapping[str, Any], control: ControlPlane) -> None:
     """
     reference = state.get(REFERENCE)
     if isinstance(reference, str) and reference != control.reference:
-        find_plane(reference)
+        source = state.get(SOURCE)
+        find_plane(reference, source=source if isinstance(source, str) else None)
+
+
+def references(control: ControlPlane) -> dict[str, str]:
+    """What a saved state or config says of the control plane: how to find it again."""
+    found = {REFERENCE: control.reference}
+    if control.source is not None:
+        found[SOURCE] = control.source
+    return found
 
 
 def storable(message: LLMMessage) -> LLMMessage | None:

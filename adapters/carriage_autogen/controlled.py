@@ -10,7 +10,7 @@ from autogen_core.model_context import ChatCompletionContext
 from autogen_core.models import AssistantMessage, LLMMessage
 from pydantic import BaseModel
 
-from carriage_autogen.context import REFERENCE, ControlContext, known_state, storable
+from carriage_autogen.context import REFERENCE, SOURCE, ControlContext, known_state, references, storable
 from carriage_autogen.history import History
 from carriage_autogen.selection import Frame
 from carriage_core import ControlPlane, find_plane
@@ -19,12 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
+    from carriage_autogen.overload import OnOverload
+
 
 class ControlledContextConfig(BaseModel):
     """Component config: the inner context, and the digest that finds the control plane again."""
 
     inner: ComponentModel
     control_reference: str
+    policy_file: str | None = None
 
 
 class ControlledContext(ControlContext, Component[ControlledContextConfig]):
@@ -38,12 +41,13 @@ class ControlledContext(ControlContext, Component[ControlledContextConfig]):
     component_config_schema = ControlledContextConfig
     component_provider_override = "carriage_autogen.ControlledContext"
 
-    def __init__(self, inner: ChatCompletionContext, *, control: ControlPlane) -> None:
+    def __init__(self, inner: ChatCompletionContext, *, control: ControlPlane, on_overload: OnOverload = None) -> None:
         """Make the context.
 
         Args:
             inner: The context whose selection is sent.
             control: The control plane, as the actor of the agent that will use this context.
+            on_overload: What happens where the complete set does not fit; None raises.
 
         Raises:
             TypeError: `inner` carries control itself.
@@ -55,7 +59,7 @@ class ControlledContext(ControlContext, Component[ControlledContextConfig]):
         self._inner = inner
         self._thoughts: list[tuple[AssistantMessage, str]] = []
         self._keep_thoughts(inner._messages)  # noqa: SLF001  # the same
-        self._carry(control, initial)
+        self._carry(control, initial, on_overload=on_overload)
         # The inner context makes its own lists and may change what is in them.
         self._history = History(control, head_texts=self._head_texts)
 
@@ -110,20 +114,23 @@ class ControlledContext(ControlContext, Component[ControlledContextConfig]):
 
     @override
     async def save_state(self) -> Mapping[str, Any]:
-        return {**await self._inner.save_state(), REFERENCE: self._control.reference}
+        return {**await self._inner.save_state(), **references(self._control)}
 
     @override
     async def load_state(self, state: Mapping[str, Any]) -> None:
         known_state(state, self._control)
-        await self._inner.load_state({key: value for key, value in state.items() if key != REFERENCE})
+        await self._inner.load_state({key: value for key, value in state.items() if key not in {REFERENCE, SOURCE}})
         self._thoughts.clear()
         self._keep_thoughts(self._inner._messages)  # noqa: SLF001  # no accessor
 
     @override
     def _to_config(self) -> ControlledContextConfig:
-        return ControlledContextConfig(inner=self._inner.dump_component(), control_reference=self._control.reference)
+        return ControlledContextConfig(inner=self._inner.dump_component(), **references(self._control))
 
     @classmethod
     @override
     def _from_config(cls, config: ControlledContextConfig) -> Self:
-        return cls(ChatCompletionContext.load_component(config.inner), control=find_plane(config.control_reference))
+        return cls(
+            ChatCompletionContext.load_component(config.inner),
+            control=find_plane(config.control_reference, source=config.policy_file),
+        )

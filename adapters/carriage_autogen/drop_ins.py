@@ -14,12 +14,14 @@ from autogen_core.model_context import (
 from autogen_core.models import LLMMessage
 from pydantic import BaseModel
 
-from carriage_autogen.context import ControlContext
+from carriage_autogen.context import ControlContext, references
 from carriage_autogen.selection import Frame
 from carriage_core import ControlPlane, find_plane
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from carriage_autogen.overload import OnOverload
 
 
 class ControlBufferedChatCompletionContextConfig(BaseModel):
@@ -28,6 +30,7 @@ class ControlBufferedChatCompletionContextConfig(BaseModel):
     buffer_size: int
     initial_messages: list[LLMMessage] | None = None
     control_reference: str
+    policy_file: str | None = None
 
 
 class ControlBufferedChatCompletionContext(
@@ -40,7 +43,12 @@ class ControlBufferedChatCompletionContext(
     component_provider_override = "carriage_autogen.ControlBufferedChatCompletionContext"
 
     def __init__(
-        self, buffer_size: int, initial_messages: list[LLMMessage] | None = None, *, control: ControlPlane
+        self,
+        buffer_size: int,
+        initial_messages: list[LLMMessage] | None = None,
+        *,
+        control: ControlPlane,
+        on_overload: OnOverload = None,
     ) -> None:
         """Make the context.
 
@@ -48,12 +56,13 @@ class ControlBufferedChatCompletionContext(
             buffer_size: How many of the latest messages are shown.
             initial_messages: Messages the context starts with.
             control: The control plane, as the actor of the agent that will use this context.
+            on_overload: What happens where the complete set does not fit; None raises.
 
         Raises:
             ValueError: `buffer_size` is not positive.
         """
         super().__init__(buffer_size, initial_messages)
-        self._carry(control, initial_messages)
+        self._carry(control, initial_messages, on_overload=on_overload)
 
     @override
     def _frame(self) -> Frame:
@@ -66,15 +75,17 @@ class ControlBufferedChatCompletionContext(
     @override
     def _to_config(self) -> ControlBufferedChatCompletionContextConfig:  # type: ignore[override]  # its own schema
         return ControlBufferedChatCompletionContextConfig(
-            buffer_size=self._buffer_size,
-            initial_messages=self._initial_messages,
-            control_reference=self._control.reference,
+            buffer_size=self._buffer_size, initial_messages=self._initial_messages, **references(self._control)
         )
 
     @classmethod
     @override
     def _from_config(cls, config: ControlBufferedChatCompletionContextConfig) -> Self:  # type: ignore[override]
-        return cls(config.buffer_size, config.initial_messages, control=find_plane(config.control_reference))
+        return cls(
+            config.buffer_size,
+            config.initial_messages,
+            control=find_plane(config.control_reference, source=config.policy_file),
+        )
 
 
 class ControlHeadAndTailChatCompletionContextConfig(BaseModel):
@@ -84,6 +95,7 @@ class ControlHeadAndTailChatCompletionContextConfig(BaseModel):
     tail_size: int
     initial_messages: list[LLMMessage] | None = None
     control_reference: str
+    policy_file: str | None = None
 
 
 class ControlHeadAndTailChatCompletionContext(
@@ -104,6 +116,7 @@ class ControlHeadAndTailChatCompletionContext(
         initial_messages: list[LLMMessage] | None = None,
         *,
         control: ControlPlane,
+        on_overload: OnOverload = None,
     ) -> None:
         """Make the context.
 
@@ -112,12 +125,13 @@ class ControlHeadAndTailChatCompletionContext(
             tail_size: How many of the latest messages are shown.
             initial_messages: Messages the context starts with.
             control: The control plane, as the actor of the agent that will use this context.
+            on_overload: What happens where the complete set does not fit; None raises.
 
         Raises:
             ValueError: A size is not positive.
         """
         super().__init__(head_size, tail_size, initial_messages)
-        self._carry(control, initial_messages)
+        self._carry(control, initial_messages, on_overload=on_overload)
 
     @override
     def _frame(self) -> Frame:
@@ -133,13 +147,13 @@ class ControlHeadAndTailChatCompletionContext(
             head_size=self._head_size,
             tail_size=self._tail_size,
             initial_messages=self._initial_messages,
-            control_reference=self._control.reference,
+            **references(self._control),
         )
 
     @classmethod
     @override
     def _from_config(cls, config: ControlHeadAndTailChatCompletionContextConfig) -> Self:  # type: ignore[override]
-        control = find_plane(config.control_reference)
+        control = find_plane(config.control_reference, source=config.policy_file)
         return cls(config.head_size, config.tail_size, config.initial_messages, control=control)
 
 
@@ -148,6 +162,7 @@ class ControlUnboundedChatCompletionContextConfig(BaseModel):
 
     initial_messages: list[LLMMessage] | None = None
     control_reference: str
+    policy_file: str | None = None
 
 
 class ControlUnboundedChatCompletionContext(
@@ -158,15 +173,18 @@ class ControlUnboundedChatCompletionContext(
     component_config_schema = ControlUnboundedChatCompletionContextConfig  # type: ignore[assignment]  # by design
     component_provider_override = "carriage_autogen.ControlUnboundedChatCompletionContext"
 
-    def __init__(self, initial_messages: list[LLMMessage] | None = None, *, control: ControlPlane) -> None:
+    def __init__(
+        self, initial_messages: list[LLMMessage] | None = None, *, control: ControlPlane, on_overload: OnOverload = None
+    ) -> None:
         """Make the context.
 
         Args:
             initial_messages: Messages the context starts with.
             control: The control plane, as the actor of the agent that will use this context.
+            on_overload: What happens where the complete set does not fit; None raises.
         """
         super().__init__(initial_messages)
-        self._carry(control, initial_messages)
+        self._carry(control, initial_messages, on_overload=on_overload)
 
     @override
     def _frame(self) -> Frame:
@@ -179,10 +197,10 @@ class ControlUnboundedChatCompletionContext(
     @override
     def _to_config(self) -> ControlUnboundedChatCompletionContextConfig:  # type: ignore[override]  # its own schema
         return ControlUnboundedChatCompletionContextConfig(
-            initial_messages=self._initial_messages, control_reference=self._control.reference
+            initial_messages=self._initial_messages, **references(self._control)
         )
 
     @classmethod
     @override
     def _from_config(cls, config: ControlUnboundedChatCompletionContextConfig) -> Self:  # type: ignore[override]
-        return cls(config.initial_messages, control=find_plane(config.control_reference))
+        return cls(config.initial_messages, control=find_plane(config.control_reference, source=config.policy_file))

@@ -21,7 +21,7 @@ from autogen_core.models import (
 )
 
 from carriage_autogen.pairing import OpenRound, last_round, unknown
-from carriage_autogen.placement import demoted
+from carriage_autogen.placement import demoted, without_capsule
 from carriage_autogen.sizes import Size, size_of
 
 if TYPE_CHECKING:
@@ -112,8 +112,11 @@ class History:
             self._close()
             self._open = OpenRound(message)
             if isinstance(message, SystemMessage):
-                if message.content not in self._head_texts:
+                rest = without_capsule(message)
+                if rest is None and message.content not in self._head_texts:
                     self._put(demoted(message))
+                elif rest:
+                    self._put(demoted(SystemMessage(content=rest)))
             else:
                 self._put(message)
                 if isinstance(message, UserMessage):

@@ -11,13 +11,15 @@ from autogen_core.models import ChatCompletionClient, LLMMessage, UserMessage
 from autogen_core.tools import ToolSchema
 from pydantic import BaseModel
 
-from carriage_autogen.context import ControlContext
+from carriage_autogen.context import ControlContext, references
 from carriage_autogen.selection import Frame
 from carriage_core import ControlPlane, find_plane
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
+
+    from carriage_autogen.overload import OnOverload
 
 _PROBE: Final = UserMessage(content="one two three four", source="probe")
 
@@ -67,6 +69,7 @@ class ControlTokenLimitedChatCompletionContextConfig(BaseModel):
     tool_schema: list[ToolSchema] | None = None
     initial_messages: list[LLMMessage] | None = None
     control_reference: str
+    policy_file: str | None = None
 
 
 class ControlTokenLimitedChatCompletionContext(
@@ -89,6 +92,7 @@ class ControlTokenLimitedChatCompletionContext(
         tool_schema: list[ToolSchema] | None = None,
         initial_messages: list[LLMMessage] | None = None,
         control: ControlPlane,
+        on_overload: OnOverload = None,
     ) -> None:
         """Make the context.
 
@@ -98,6 +102,7 @@ class ControlTokenLimitedChatCompletionContext(
             tool_schema: Tools that count against the limit.
             initial_messages: Messages the context starts with.
             control: The control plane, as the actor of the agent that will use this context.
+            on_overload: What happens where the complete set does not fit; None raises.
 
         Raises:
             ValueError: `token_limit` is not positive.
@@ -107,7 +112,7 @@ class ControlTokenLimitedChatCompletionContext(
         )
         count = ClientCount(model_client, self._tool_schema)
         self._limit = count.remaining(self._tool_schema) if token_limit is None else max(0, token_limit - count.base)
-        self._carry(control, initial_messages, native=count)
+        self._carry(control, initial_messages, on_overload=on_overload, native=count)
 
     @override
     def _frame(self) -> Frame:
@@ -124,7 +129,7 @@ class ControlTokenLimitedChatCompletionContext(
             token_limit=self._token_limit,
             tool_schema=self._tool_schema,
             initial_messages=self._initial_messages,
-            control_reference=self._control.reference,
+            **references(self._control),
         )
 
     @classmethod
@@ -135,5 +140,5 @@ class ControlTokenLimitedChatCompletionContext(
             token_limit=config.token_limit,
             tool_schema=config.tool_schema,
             initial_messages=config.initial_messages,
-            control=find_plane(config.control_reference),
+            control=find_plane(config.control_reference, source=config.policy_file),
         )

@@ -20,7 +20,7 @@ from integration_tests.core import analysis_brute as brute
 from integration_tests.core import analysis_z3
 from integration_tests.core.analysis_samples import TYPES, condition_pair, drawn, rule_pair
 
-CONDITIONS, RULES = 6_000, 2_000
+CONDITIONS, RULES = 5_000, 1_500
 HEADS = ("questions", "yes", "no", "undecided", "z3 silent", "z3", "tried", "witness", "own only")
 
 

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import itertools
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from carriage_core import analysis_rules, analysis_situation, analysis_strings
 from carriage_core.analysis import Decided, complete, disjoint, equivalent, implies, sound
+from carriage_core.analysis_languages import LANGUAGES
+from carriage_core.analysis_strings import value_of
 from carriage_core.attribute_types import AttributeTypes
 from carriage_core.clause import parse_clause
 from carriage_core.condition import Compare, Condition, Not, Operator, attributes
@@ -22,6 +31,9 @@ from carriage_core.schema import Sort
 from carriage_core.verdict import Outcome
 from integration_tests.core.analysis_samples import TYPES as SAMPLE_TYPES
 from integration_tests.core.analysis_samples import drawn, rule_pair
+
+if TYPE_CHECKING:
+    from carriage_core.analysis_languages import Automaton
 
 YES, NO, UNDECIDED = Decided.YES, Decided.NO, Decided.UNDECIDED
 TYPES = AttributeTypes(
@@ -326,3 +338,67 @@ def test_a_witness_that_the_evaluator_judges_otherwise_is_believed(monkeypatch: 
     answer = complete(rule("deny send"), rule("confirm send"), types=TYPES)
     assert answer.verdict is UNDECIDED
     assert "does not confirm" in answer.why
+
+
+# -- normal forms ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "alphabet", "longest"),
+    [
+        (Sort.ID, "a%4$(~/", 5),
+        (Sort.ID, "ae\u0301\u0323\u00e9\uac00\u11a8", 5),
+        (Sort.CASELESS, "aA\u00df\u00e9\u00c9", 4),
+        (Sort.TEXT, "a\n\t\u200b%4", 4),
+        (Sort.PATH, "/.a*~$", 6),
+        (Sort.HOST, "a0x.-F", 5),
+        (Sort.HOST, "25.", 9),
+        (Sort.HOST, "106.", 7),
+    ],
+)
+def test_an_automaton_reads_other_strings_than_the_schema(kind: Sort, alphabet: str, longest: int) -> None:
+    """A string missing from an automaton is a case that no answer looks at."""
+    automaton = LANGUAGES[kind].over(alphabet)
+    for length in range(longest + 1):
+        for letters in itertools.product(alphabet, repeat=length):
+            text = "".join(letters)
+            assert reads(automaton, text) == (value_of(text, kind) is not None), text
+
+
+@pytest.mark.parametrize(
+    ("head", "alphabet", "longest"),
+    [
+        ("", "a:/.", 8),
+        ("http://a", ":/08.?", 5),
+        ("https://a:44", "3/02", 4),
+        ("x://a:655", "3564/", 4),
+        ("ws://1.2.3", ".4/:8", 6),
+        ("x://a/", "/.?a#%$ ", 5),
+    ],
+)
+def test_an_automaton_reads_other_urls_than_the_schema(head: str, alphabet: str, longest: int) -> None:
+    """The same for URLs, from the part on that each row is about."""
+    automaton = LANGUAGES[Sort.URL].over(head + alphabet)
+    for length in range(longest + 1):
+        for letters in itertools.product(alphabet, repeat=length):
+            text = head + "".join(letters)
+            assert reads(automaton, text) == (value_of(text, Sort.URL) is not None), text
+
+
+def reads(automaton: Automaton, text: str) -> bool:
+    state = automaton.start
+    for character in text:
+        state = automaton.step(state, character)
+        if state is None:
+            return False
+    return automaton.ends(state)
+
+
+def test_the_page_shows_what_no_program_prints() -> None:
+    """The example of docs/analysis.md runs, and prints what stands below it."""
+    page = Path(__file__).parents[2] / "docs" / "analysis.md"
+    program, shown = re.findall(r"```(?:python|text)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(program, str(page), "exec"), {})  # noqa: S102  # our own page
+    assert [line.rstrip() for line in printed.getvalue().splitlines()] == [line.rstrip() for line in shown.splitlines()]

@@ -8,24 +8,25 @@ would get if they had to live where the data lives.
 
 from __future__ import annotations
 
+import logging
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.errors import AdapterError
 from carriage_lab.placement import Placement
 from carriage_lab.replay import RHOS
 from carriage_lab.run import Failure
 from carriage_lab.sources import read_file
 from carriage_lab.stack import Bench, Stack, open_stack
-from carriage_lab.trace import StackName, TraceFormatError
 from carriage_lab.wire import head_length, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from carriage_lab.trace import Trace
+    from carriage_lab.trace import StackName, Trace
+
+_LOG = logging.getLogger(__name__)
 
 PERCENTILES: Final = (10, 50, 90)
 
@@ -75,7 +76,8 @@ class Histories:
             traces = read_file(file)
             name = traces[0].stack
             found = [size for trace in traces for size in _history_sizes(trace, self._stack(name))]
-        except (TraceFormatError, AdapterError) as error:
+        except Exception as error:  # noqa: BLE001  # one file must not cost the others; it is reported
+            _LOG.debug("measuring %s failed", file, exc_info=True)
             self.failures.append(Failure.of(file, error))
             return
         self.files.append(file)

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from carriage_cli import overload as verb
 from carriage_cli.overload import overload
 from carriage_core import Tier, load_policy_file
+from carriage_lab import overload_budgets
 from carriage_lab.overload import ACTIVE_PREFLIGHT, TIERED, Outcome, measure, systems
 from carriage_lab.overload_baselines import REQUEST, joined, pinning, replay, words
 from carriage_lab.overload_budgets import percentiles
@@ -284,6 +285,25 @@ def test_a_trace_that_cannot_be_read_is_named_and_costs_no_row(command, lines):
     assert [failure["file"] for failure in run["failed"]] == [str(bad)]
     assert {each["rows"] for each in json.loads((out / "table.json").read_text())} == {48}
     assert {each["calls"] for each in json.loads((out / "calibrated.json").read_text())} == {5}
+
+
+def test_a_run_that_a_framework_chokes_on_costs_only_its_file(command, lines, monkeypatch):
+    """A fault of a foreign class is named by its type, and by nothing the run says."""
+
+    class Broken:
+        def open(self, trace):
+            raise RuntimeError("the customer's words")
+
+    real = overload_budgets.open_stack
+    monkeypatch.setattr(
+        overload_budgets, "open_stack", lambda name, b: Broken() if name == "openhands" else real(name, b)
+    )
+    good, bad = lines("a.jsonl", [tau_run()]), lines("b.jsonl", openhands_log())
+    result, out = command("--traces", bad, "--traces", good)
+    assert result.exit_code == 4
+    assert f"{bad}:0: the replay of this run failed (RuntimeError)" in result.stderr
+    assert "customer" not in result.output
+    assert {each["stack"] for each in json.loads((out / "calibrated.json").read_text())} == {"autogen"}
 
 
 def test_a_trace_that_does_not_exist_is_wrong_usage(command, tmp_path):

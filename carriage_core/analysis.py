@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.analysis_conditions import ConditionQuestion
-from carriage_core.analysis_judge import RuleJudge
+from carriage_core.analysis_judge import RuleJudge, plainly_kept
 from carriage_core.analysis_rules import RuleQuestion
 from carriage_core.analysis_search import BothReach, Ranges, Search, exceeds
 from carriage_core.analysis_situation import evaluated_again, judged_again
@@ -161,6 +161,8 @@ def _set(rules: Rules) -> tuple[Policy, ...]:
 def _ask_rules(
     first: tuple[Policy, ...], second: tuple[Policy, ...], types: AttributeTypes | None, limit: int, goal: Goal
 ) -> Answer:
+    if goal is exceeds and plainly_kept(first, second):
+        return Answer(verdict=Decided.YES)
     search: Search | None = None
     try:
         question = RuleQuestion(first, second, types, lifts=goal is exceeds)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from carriage_core.analysis_rules import account_of, gates_of
 from carriage_core.analysis_search import OPEN, exceeds
-from carriage_core.policy import ANY_ACTION, Effect
+from carriage_core.policy import ANY_ACTION, Effect, Mode
 from carriage_core.schema import Absent
 from carriage_core.verdict import Outcome
 
@@ -104,15 +104,8 @@ class RuleJudge:
         return _Rule(
             policy=policy,
             gates=tuple(gates_of(policy)),
-            when=(
-                policy.actions,
-                policy.object_type,
-                policy.where,
-                policy.scope,
-                policy.valid_from,
-                policy.valid_until,
-            ),
-            lift=(policy.unless, policy.evidence, policy.counters, policy.identity if policy.counters else None),
+            when=_when(policy),
+            lift=_lift(policy),
             handles=tuple(
                 (handle, declaration.digest, tuple(records.of(declaration))) for handle, declaration in policy.evidence
             ),
@@ -294,6 +287,37 @@ class RuleJudge:
         elif found is Absent.MISSING and given["action.name"] is Absent.UNKNOWN:
             return Absent.UNKNOWN  # of an unknown action nobody can say that something is missing
         return found
+
+
+def _when(policy: Policy) -> object:
+    return policy.actions, policy.object_type, policy.where, policy.scope, policy.valid_from, policy.valid_until
+
+
+def _lift(policy: Policy) -> object:
+    return policy.unless, policy.evidence, policy.counters, policy.identity if policy.counters else None
+
+
+def plainly_kept(first: Iterable[Policy], second: Iterable[Policy]) -> bool:
+    """Whether the second set holds each rule of the first as it is, or as strictly, so that nothing need be looked at.
+
+    With a default among them all rules must be the same, since a permit or confirm beside it may lift it.
+    """
+    ours, theirs = (
+        {
+            (_REACH[one.effect], one.effect, _when(one), _lift(one), one.issuer.kind)
+            for one in side
+            if one.mediated and one.mode is Mode.ENFORCE
+        }
+        for side in (first, second)
+    )
+    if ours == theirs:
+        return True
+    stops = {Effect.DENY, Effect.CONFIRM}
+    return all(
+        one[1] is Effect.PERMIT
+        or (one[1] in stops and any(one[0] <= two[0] and two[1] in stops and one[2:4] == two[2:4] for two in theirs))
+        for one in ours
+    )
 
 
 def _variable(policy: Policy, name: str, member: int) -> Variable:

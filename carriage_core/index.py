@@ -17,6 +17,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.condition import All, Compare, Condition, Operator
+from carriage_core.pieces import in_pieces
 from carriage_core.policy import ANY_ACTION
 from carriage_core.schema import Absent, Value
 
@@ -89,7 +90,7 @@ class PolicyIndex:
         kinds: dict[tuple[str, str | None], list[int]] = {}
         scopes: dict[str, dict[str | None, list[int]]] = {"tenant": {}, "task": {}, "agent": {}}
         carried: list[int] = []
-        for position, policy in enumerate(policies):
+        for position, policy in in_pieces(enumerate(policies)):
             for name, positions in scopes.items():
                 positions.setdefault(getattr(policy.scope, name), []).append(position)
             if policy.mediated:

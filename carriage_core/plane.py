@@ -20,6 +20,7 @@ from carriage_core.capsule import Tier
 from carriage_core.errors import AdmissionError, ControlNotFoundError, ToolBindingError
 from carriage_core.gate import DEFAULT_APPROVAL_LIFE, ActionGate
 from carriage_core.manifest import EntryKind
+from carriage_core.pieces import giving_way
 from carriage_core.policy import Mode
 from carriage_core.policy_file import load_policy_file
 from carriage_core.registry import PolicyRegistry
@@ -53,6 +54,10 @@ ADMISSION_TRIES: Final = 8
 
 _planes: dict[str, list[weakref.ref[ControlPlane]]] = {}
 """Every live plane by each reference it has had, newest last; several may share one."""
+
+
+CHANGE_TRIES: Final = 3
+"""How often a change is worked out beside running decisions, where another change comes first, before they wait."""
 
 
 class PlaneOptions(TypedDict, total=False):
@@ -309,7 +314,8 @@ class ControlPlane:
         for _ in range(ADMISSION_TRIES):
             # Built outside the lock, so that no decision waits for it; then put in force only on what it was built on.
             before = self._state.registry
-            after, admission = read_message(channel, message, registry=before)
+            with giving_way():
+                after, admission = read_message(channel, message, registry=before)
             body = {"change": "human channel", "channel": channel.name, **admission.as_record()}
             if after is before or self._state.exchange_registry(before, after, body):
                 self._register()
@@ -339,9 +345,16 @@ class ControlPlane:
         version: int | None,
     ) -> None:
         state = self._state
-        with state.lock:
-            body = {"change": what, "policy": identifier, "version": version}
-            state.replace_registry(change(state.registry), body)
+        body = {"change": what, "policy": identifier, "version": version}
+        for _ in range(CHANGE_TRIES):
+            before = state.registry
+            with giving_way():  # and outside the lock: no decision waits for it
+                after = change(before)
+            if state.exchange_registry(before, after, body):
+                break
+        else:  # others changed it all the time; now nobody else can
+            with state.lock:
+                state.replace_registry(change(state.registry), body)
         self._register()
 
     # -- tools -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from carriage_core.binding import ToolBinding, confusable
 from carriage_core.canonical import digest_of
 from carriage_core.errors import EmptyRegistryError, PolicyError, ProvenanceError, ToolBindingError
 from carriage_core.index import PolicyIndex
+from carriage_core.pieces import in_pieces
 from carriage_core.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -99,12 +100,12 @@ class PolicyRegistry:
         by_tool = _by_tool(bindings)
         newest = _newest(policies, versions)
         vocabulary = Vocabulary(by_tool)
-        for policy in newest:
+        for policy in in_pieces(newest):
             for fault in vocabulary.faults(policy):
                 raise PolicyError(f"policy {policy.id}: {fault.path}: {fault.message}.", mend=fault.mend)
         issued = tuple(sorted(newest, key=lambda policy: policy.order))
-        seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in issued}
-        ordered = tuple(_in_mode(policy, modes) for policy in issued) if modes else issued
+        seen = dict(versions) | {policy.identity: (policy.version, policy.digest) for policy in in_pieces(issued)}
+        ordered = tuple(_in_mode(policy, modes) for policy in in_pieces(issued)) if modes else issued
         return cls(
             policies=ordered,
             issued=issued,
@@ -235,7 +236,7 @@ def _by_tool(bindings: tuple[ToolBinding, ...]) -> dict[str, tuple[ToolBinding, 
 
 def _newest(policies: tuple[Policy, ...], versions: Mapping[Identity, tuple[int, str]]) -> tuple[Policy, ...]:
     newest: dict[Identity, Policy] = {}
-    for policy in policies:
+    for policy in in_pieces(policies):
         version, digest = versions.get(policy.identity, (0, ""))
         other = newest.get(policy.identity)
         clash = (policy.version == version and policy.digest != digest) or (

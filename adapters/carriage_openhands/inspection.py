@@ -114,10 +114,11 @@ def _paths(agent: AgentBase, conversation: LocalConversation | None) -> Iterator
         why=why[State.GUARDED] + own if checkpoint else "the SDK skips the condenser; checkpoint=True guards it." + own,
     )
     if isinstance(agent.condenser, LLMSummarizingCondenser):
+        what = "checked, audited and marked as data" if plane is not None else "taken as it is"
         yield Path(
             name="summarizer",
             state=State.UNGUARDED,
-            why="its calls carry no capsule, by design; it has no tools, and its text is data, checked and audited.",
+            why=f"its calls carry no capsule, and have no tools; what it writes is {what}.",
         )
     if getattr(agent, "critic", None) is not None:
         yield Path(name="critic", state=State.UNGUARDED, why="a critic asks its own model; the SDK offers no place.")

@@ -52,15 +52,20 @@ _CUT: Final = " ...[{} characters left out]... "
 
 def summary_messages(events: Sequence[LLMConvertibleEvent], policies: Iterable[Policy]) -> list[Message]:
     """Build the two messages for the summarizer: instructions, and the events to forget."""
-    hidden = [(policy.text, f"[rule {policy.id}, carried elsewhere]") for policy in policies]
-    lines = [json.dumps(_shown(event, hidden), ensure_ascii=False) for event in events]
+    shown = [_shown(event) for event in events]
+    whole = "\0".join(text for entry in shown for text in entry.values())
+    # Looked for in everything at once: of many policies, few are spelt out in a history.
+    for policy in policies:
+        if policy.text in whole:
+            _hide(shown, policy.text, f"[rule {policy.id}, carried elsewhere]")
+    lines = [json.dumps(entry, ensure_ascii=False) for entry in shown]
     return [
         Message(role="system", content=[TextContent(text=INSTRUCTIONS)]),
         Message(role="user", content=[TextContent(text="\n".join(lines))]),
     ]
 
 
-def _shown(event: LLMConvertibleEvent, hidden: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _shown(event: LLMConvertibleEvent) -> dict[str, str]:
     message = event.to_llm_message()
     text = "\n".join(
         part.text if isinstance(part, TextContent) else "[image]"
@@ -75,11 +80,14 @@ def _shown(event: LLMConvertibleEvent, hidden: Sequence[tuple[str, str]]) -> dic
         entry = {"from": "tool", "tool": event.tool_name, "text": cut(text)}
     else:
         entry = {"from": str(event.source), "text": text}
-    for words, stands_for in hidden:
+    return {key: value for key, value in entry.items() if value}
+
+
+def _hide(shown: Iterable[dict[str, str]], words: str, stands_for: str) -> None:
+    for entry in shown:
         for key in ("text", "arguments"):
             if words in entry.get(key, ""):
                 entry[key] = entry[key].replace(words, stands_for)
-    return {key: value for key, value in entry.items() if value}
 
 
 def cut(text: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -164,8 +164,10 @@ class AttributeSource:
             return [self.constant]
         if len(self.steps) == 1 and type(arguments) is dict:
             raw = arguments.get(self.steps[0], Absent.MISSING)
+            if type(raw) is str:
+                return [normal(raw, self.sort, self.cwd)]
             if not isinstance(raw, list | tuple):
-                return [normal(raw, self.sort, self.cwd) if type(raw) is str else self._value(raw)]
+                return [self._value(raw)]
         current: list[object] = [arguments]
         for step in self.steps:
             following: list[object] = []
@@ -447,11 +449,14 @@ class ToolBinding:
         if self.action is None:
             return ()
         choices = [source.values(arguments) for source in self.reads]
-        if math.prod(map(len, choices)) > MAX_ACTIONS:
+        count = math.prod(map(len, choices))
+        if count == 1:
+            return (self._action([value for (value,) in choices]),)
+        if count > MAX_ACTIONS:
             raise BadArgumentsError(f"the call names more than {MAX_ACTIONS} objects")
         return tuple(map(self._action, itertools.product(*choices)))
 
-    def _action(self, values: tuple[Value | Absent, ...]) -> Action:
+    def _action(self, values: Iterable[Value | Absent]) -> Action:
         attributes = dict(self.fixed)
         attributes.update(zip(self.names, values, strict=True))
         return Action(

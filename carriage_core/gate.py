@@ -80,8 +80,10 @@ class ActionGate:
             return denied(call.tool, "replayed_call", "A call with this id was already authorised; a call runs once.")
         spec = state.tools.get(call.tool)
         newest = self._judge(proposal, state.registry, moment, spec)
+        if not newest.allowed:
+            return newest
         placed = state.placed.get(self._runtime)
-        if placed is None or not newest.allowed:
+        if placed is None:
             return newest
         offered = placed.capsule.candidates
         # 3.9: what binds now and was not shown, or a tool that was not offered: reassemble first.

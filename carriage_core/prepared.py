@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carriage_core.compiled import compiled
-from carriage_core.condition import All, attributes
+from carriage_core.condition import All, Compare, attributes
 
 if TYPE_CHECKING:
     from carriage_core.compiled import Decider
@@ -24,12 +24,14 @@ class Sieve:
         declaration: What its records are filed under.
         names: Full attribute names by the names of the record's fields.
         parts: The parts of an `all` that read this handle and no other.
+        needed: Whether one of them is a comparison, which is unknown without a record.
     """
 
     handle: str
     declaration: EvidenceDeclaration
     names: dict[str, str]
     parts: tuple[Decider, ...]
+    needed: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,15 +68,19 @@ def prepared(policy: Policy) -> Prepared:
 def _sieves(policy: Policy) -> tuple[Sieve, ...]:
     unless = policy.unless
     parts = unless.parts if isinstance(unless, All) else () if unless is None else (unless,)
-    return tuple(
-        Sieve(
-            handle=handle,
-            declaration=declaration,
-            names={name: f"evidence.{handle}.{name}" for name, _ in declaration.fields},
-            parts=tuple(compiled(part) for part in parts if _handles(part) == {handle}),
+    found: list[Sieve] = []
+    for handle, declaration in policy.evidence:
+        own = [part for part in parts if _handles(part) == {handle}]
+        found.append(
+            Sieve(
+                handle=handle,
+                declaration=declaration,
+                names={name: f"evidence.{handle}.{name}" for name, _ in declaration.fields},
+                parts=tuple(map(compiled, own)),
+                needed=any(isinstance(part, Compare) for part in own),
+            )
         )
-        for handle, declaration in policy.evidence
-    )
+    return tuple(found)
 
 
 def _handles(condition: Condition) -> set[str]:

@@ -11,7 +11,7 @@ import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from carriage_core.clause import clause_of, render_clause, render_literal
+from carriage_core.clause import clause_of, quote, render_clause, render_literal
 from carriage_core.condition import Truth, attributes
 from carriage_core.counters import charges_of
 from carriage_core.policy import ANY_ACTION, Effect, Mode, Policy
@@ -182,6 +182,8 @@ def _lifting(policy: Policy, seen: tuple[View, ...], held: Circumstances) -> tup
         ]
         if passing:
             choices.append((sieve, passing))
+        elif sieve.needed:
+            return None
     if not choices:
         return () if _true(ready.unless, seen) else None
     for assignment in itertools.islice(_assignments(choices), MAX_ASSIGNMENTS):
@@ -250,4 +252,6 @@ def _explained(policy: Policy) -> tuple[str, tuple[str, ...], str]:
 
 
 def _shown(value: Value | Absent) -> str:
+    if type(value) is str:
+        return quote(value)[:120]
     return value.value if isinstance(value, Absent) else render_literal(value)[:120]

@@ -22,6 +22,7 @@ from carriage_core.errors import AdmissionError, CapsuleFormatError, PolicyError
 from carriage_core.human_lines import LineReader, PassedLine, SaidLine
 from carriage_core.policy import Effect, Issuer, Policy, Scope
 from carriage_core.provenance import Provenance
+from carriage_core.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -202,10 +203,10 @@ class _Draft:
         self._admission = Admission(passed_over=passed)
         self._mine = {policy.identity: policy for policy in registry.issued if channel.owns(policy.identity)}
         self._named: set[Identity] = set()
+        self._vocabulary = Vocabulary(registry.bindings)
 
     def over(self, said: tuple[SaidLine, ...]) -> tuple[PolicyRegistry, Admission]:
-        # Withdrawals last: a message that says one rule and takes the last other one back leaves no empty registry.
-        for line in sorted(said, key=lambda line: line.withdraws):
+        for line in said:
             try:
                 self._take(line)
             except AdmissionError:
@@ -218,7 +219,16 @@ class _Draft:
                 f"{len(self._mine)}.",
                 mend="withdraw some first.",
             )
-        return self._registry, self._admission
+        done = self._admission
+        if not (done.added or done.changed or done.withdrawn):
+            return self._registry, done
+        gone = (policy.identity for policy in done.withdrawn)
+        try:
+            # One snapshot for all: with many policies each costs.
+            after = self._registry.revise(admit=(*done.added, *done.changed), withdraw=gone, by=self._channel.issuer)
+        except PolicyError as problem:
+            raise AdmissionError(f"{problem.args[0]} Nothing was admitted.", mend=problem.mend) from problem
+        return after, done
 
     def _take(self, line: SaidLine) -> None:
         self._check(line)
@@ -231,7 +241,8 @@ class _Draft:
         if old is not None and replace(policy, id=old.id, version=old.version) == old:
             self._record(unchanged=old)
             return
-        self._registry = self._registry.admit(policy, by=self._channel.issuer)
+        for fault in self._vocabulary.faults(policy):
+            raise AdmissionError(_at(line, f"{fault.path}: {fault.message}."), mend=fault.mend)
         self._mine[identity] = policy
         if old is None:
             self._record(added=policy)
@@ -320,7 +331,6 @@ class _Draft:
             raise AdmissionError(
                 _at(line, "the channel has no rule of that id in force."), mend="list the channel's rules."
             )
-        self._registry = self._registry.withdraw(identity, by=self._channel.issuer)
         self._record(withdrawn=policy)
 
     def _record(self, **what: Policy) -> None:

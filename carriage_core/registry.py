@@ -129,25 +129,69 @@ class PolicyRegistry:
             ProvenanceError: `by` is not the policy's issuer: authority comes from provenance, not from the record.
             PolicyError: The version does not rise, or the same version says something else.
         """
+        return self.revise(admit=(policy,), by=by)
+
+    def withdraw(self, identity: Identity, *, by: Issuer) -> PolicyRegistry:
+        """Return the snapshot without the policy of that identity.
+
+        Raises:
+            ProvenanceError: `by` is not its issuer; only who said it may take it back.
+            PolicyError: There is no such policy.
+            EmptyRegistryError: It was the last one.
+        """
+        return self.revise(withdraw=(identity,), by=by)
+
+    def revise(self, *, admit: Iterable[Policy] = (), withdraw: Iterable[Identity] = (), by: Issuer) -> PolicyRegistry:
+        """Return the snapshot with all of these admitted and withdrawn, at the cost of one.
+
+        Raises:
+            ProvenanceError: `by` is not the issuer of one of them.
+            PolicyError: One cannot be admitted or is not there, or one identity occurs twice.
+            EmptyRegistryError: Nothing would be left.
+        """
+        present = {policy.identity for policy in in_pieces(self.issued)}
+        touched: dict[Identity, Policy | None] = {}
+        for policy in admit:
+            self._may_admit(policy, by=by, present=policy.identity in present)
+            _touch(touched, policy.identity, policy)
+        for identity in withdraw:
+            if identity[:2] != (by.kind.value, by.name):
+                raise ProvenanceError(
+                    f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it."
+                )
+            if identity not in present:
+                raise _unknown(identity)
+            _touch(touched, identity, None)
+        kept = (policy for policy in in_pieces(self.issued) if policy.identity not in touched)
+        policies = (*kept, *(policy for policy in touched.values() if policy is not None))
+        if not policies:
+            raise EmptyRegistryError(
+                f"{', '.join(repr(identity[3]) for identity in touched)} would leave no policy.",
+                mend="use a plane made with unsafe_empty() instead.",
+            )
+        # The next version of a policy says itself what it is, unless a higher one set its mode.
+        modes = {
+            identity: setting
+            for identity, setting in self.modes.items()
+            if (new := touched.get(identity)) is None or new.issuer != setting.by
+        }
+        return self._snapshot(policies, self._all_bindings(), self.versions, modes)
+
+    def _may_admit(self, policy: Policy, *, by: Issuer, present: bool) -> None:
         if by != policy.issuer:
             raise ProvenanceError(
                 f"{by.kind} {by.name!r} cannot issue policy {policy.id!r}: "
                 f"it belongs to {policy.issuer.kind} {policy.issuer.name!r}.",
                 mend="let its own issuer admit it.",
             )
-        kept = tuple(other for other in self.issued if other.identity != policy.identity)
         known = self.versions.get(policy.identity)
         if known is not None and policy.version < known[0]:
             raise PolicyError(
                 f"version {policy.version} of {policy.id!r} is older than {known[0]}.",
                 mend="raise the version.",
             )
-        if known == (policy.version, policy.digest) and len(kept) == len(self.issued):
+        if known == (policy.version, policy.digest) and not present:
             raise PolicyError(f"version {policy.version} of {policy.id!r} was withdrawn.", mend="raise the version.")
-        modes = dict(self.modes)
-        if policy.identity in modes and modes[policy.identity].by == policy.issuer:
-            del modes[policy.identity]  # its next version says itself what it is
-        return self._snapshot((*kept, policy), self._all_bindings(), self.versions, modes)
 
     def set_mode(self, identity: Identity, mode: Mode, *, by: Issuer) -> PolicyRegistry:
         """Return the snapshot in which the policy of that identity is enforced, or only observed (DESIGN 3.13).
@@ -171,27 +215,6 @@ class PolicyRegistry:
         modes = {**self.modes, identity: ModeSetting(mode=mode, by=by)}
         return self._snapshot(self.issued, self._all_bindings(), self.versions, modes)
 
-    def withdraw(self, identity: Identity, *, by: Issuer) -> PolicyRegistry:
-        """Return the snapshot without the policy of that identity.
-
-        Raises:
-            ProvenanceError: `by` is not its issuer; only who said it may take it back.
-            PolicyError: There is no such policy.
-            EmptyRegistryError: It was the last one.
-        """
-        if identity[:2] != (by.kind.value, by.name):
-            raise ProvenanceError(
-                f"{by.kind} {by.name!r} did not issue {identity[3]!r}.", mend="let its issuer withdraw it."
-            )
-        kept = tuple(policy for policy in self.issued if policy.identity != identity)
-        if len(kept) == len(self.issued):
-            raise _unknown(identity)
-        if not kept:
-            raise EmptyRegistryError(
-                f"{identity[3]!r} is the last policy.", mend="use a plane made with unsafe_empty() instead."
-            )
-        return self._snapshot(kept, self._all_bindings(), self.versions, self.modes)
-
     def with_bindings(self, bindings: Iterable[ToolBinding]) -> PolicyRegistry:
         """Return the snapshot with further bindings, such as an adapter's for its framework's own tools.
 
@@ -208,6 +231,12 @@ class PolicyRegistry:
 
 def _unknown(identity: Identity) -> PolicyError:
     return PolicyError(f"no policy {identity[3]!r} of that issuer and tenant.", mend="list the registry's policies.")
+
+
+def _touch(touched: dict[Identity, Policy | None], identity: Identity, policy: Policy | None) -> None:
+    if identity in touched:
+        raise PolicyError(f"{identity[3]!r} is to be changed twice at once.", mend="say once what becomes of it.")
+    touched[identity] = policy
 
 
 def _in_mode(policy: Policy, modes: Mapping[Identity, ModeSetting]) -> Policy:

@@ -195,6 +195,30 @@ def test_two_tools_that_can_be_confused_are_not_bound() -> None:
         PolicyRegistry.of([rule()], [*BINDINGS, ToolBinding(tool="Delete-Artifact", action="delete")])
 
 
+def test_several_changes_are_one_snapshot_or_none() -> None:
+    """What is admitted and withdrawn together comes together, and one that may not be keeps back the others."""
+    anchor, other = rule(id="anchor"), rule(id="other")
+    first = registry(anchor, other)
+    both = first.revise(admit=[rule(2, id="anchor"), rule(id="new")], withdraw=[other.identity], by=ORGANIZATION)
+    assert [(policy.id, policy.version) for policy in both.policies] == [("anchor", 2), ("new", 1)]
+    single = first.admit(rule(2, id="anchor"), by=ORGANIZATION).admit(rule(id="new"), by=ORGANIZATION)
+    assert both.digest == single.withdraw(other.identity, by=ORGANIZATION).digest
+    assert both.versions == single.versions
+    wrong: list[dict[str, Any]] = [
+        {"admit": [rule(id="new"), rule(2, id="new")]},
+        {"admit": [rule(2, id="other")], "withdraw": [other.identity]},
+        {"withdraw": [other.identity, other.identity]},
+        {"withdraw": [other.identity, rule(id="none").identity]},
+        {"admit": [rule(id="new"), rule(id="another", issuer=DEVELOPER)]},
+        {"withdraw": [anchor.identity, other.identity]},
+    ]
+    for change in wrong:
+        with pytest.raises(PolicyError):
+            first.revise(**change, by=ORGANIZATION)
+    swapped = first.revise(admit=[rule(id="new")], withdraw=[anchor.identity, other.identity], by=ORGANIZATION)
+    assert [policy.id for policy in swapped.policies] == ["new"]
+
+
 # -- finding a plane again -----------------------------------------------------------------------
 
 

@@ -550,6 +550,10 @@ def test_an_empty_plane_takes_its_first_rule_from_a_person() -> None:
     plane = ControlPlane.unsafe_empty(counter=Utf8UpperBound())
     tell(plane, RULE)
     assert "Never refund" in plane.capsule().text
+    with pytest.raises(AdmissionError, match="no policy"):
+        tell(plane, "POLICY[1]: withdraw")
+    tell(plane, "POLICY[1]: withdraw\nPOLICY: Be quick.")
+    assert texts(plane) == ["Be quick."]
 
 
 def test_the_example_does_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,6 +18,7 @@ from carriage_openhands.attach import (
     guard_tools,
     guarded_factory,
     held,
+    with_suffix,
 )
 from carriage_openhands.checkpoint import checked
 from carriage_openhands.condenser import ControlNoOpCondenser, ControlRollingCondenser
@@ -54,4 +55,5 @@ __all__ = [
     "guarded_factory",
     "held",
     "inspect_conversation",
+    "with_suffix",
 ]

@@ -12,6 +12,7 @@ from carriage_openhands.compat import (
     ACPAgent,
     Agent,
     AgentBase,
+    AgentContext,
     CondenserBase,
     LLMSummarizingCondenser,
     LocalConversation,
@@ -117,6 +118,25 @@ def apply_to_settings(settings: Any, *, control: ControlPlane, checkpoint: bool 
     """
     agent: AgentBase = settings.create_agent()
     return attach(agent, control=control, checkpoint=checkpoint)
+
+
+def with_suffix(context: AgentContext | None, *, control: ControlPlane) -> AgentContext:
+    """Return an agent's context that shows the rules at the end of its system prompt: the fallback, for plain agents.
+
+    It reaches what skips the condenser, such as `ask_agent`, where an agent cannot be replaced. It is weak: the SDK
+    writes it once, when the conversation begins, keeps it on every resume, and nothing checks it. Do not use it with a
+    condenser of this package, which would show the rules a second time.
+
+    Args:
+        context: What the agent has; None for none.
+        control: The plane, whose whole scope is shown, for the tools are not known yet.
+
+    Raises:
+        ControlOverloadError: The rules do not fit the control budget.
+    """
+    known = context or AgentContext()
+    parts = (known.system_message_suffix, bound(control).capsule().text)
+    return known.model_copy(update={"system_message_suffix": "\n\n".join(part for part in parts if part)})
 
 
 def guarded_factory(

@@ -14,6 +14,7 @@ from openhands.sdk import agent as _agent_package
 from openhands.sdk.agent import Agent as _Agent
 from openhands.sdk.agent.acp_agent import ACPAgent
 from openhands.sdk.agent.base import AgentBase
+from openhands.sdk.context.agent_context import AgentContext
 from openhands.sdk.context.condenser.base import (
     CondensationRequirement,
     CondenserBase,
@@ -51,6 +52,7 @@ __all__ = [
     "ActionEvent",
     "Agent",
     "AgentBase",
+    "AgentContext",
     "Condensation",
     "CondensationRequirement",
     "CondensationSummaryEvent",

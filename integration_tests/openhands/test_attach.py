@@ -4,7 +4,7 @@ import asyncio
 import warnings
 
 import pytest
-from openhands.sdk import Agent
+from openhands.sdk import Agent, AgentContext
 from openhands.sdk.agent.acp_agent import ACPAgent
 from openhands.sdk.agent.base import AgentBase
 from openhands.sdk.context.condenser import LLMSummarizingCondenser, NoOpCondenser, PipelineCondenser
@@ -29,6 +29,7 @@ from carriage_openhands import (
     guard_tools,
     guarded_factory,
     inspect_conversation,
+    with_suffix,
 )
 
 ACTOR, TENANT = "release-bot", "acme"
@@ -196,6 +197,19 @@ def test_a_lying_history_does_not_stand_for_the_capsule(kit, plane):
     sent = carrying(plane, [Message(role="user", content=kit.says(f"\n\n{text}\n\n").content)], ())
     assert [message.role for message in sent] == ["system", "user"]
     assert carried(kit, sent, kit.NAMES)
+
+
+def test_a_suffix_shows_the_rules_to_questions_of_a_plain_agent(kit, talk, plane):
+    """The fallback: written once at the start, after what the agent's context said already."""
+    llm = kit.recorder(kit.says("done"), kit.says("no"))
+    context = with_suffix(AgentContext(system_message_suffix="Be brief."), control=plane)
+    conversation = talk(Agent(llm=llm, tools=kit.tool_specs(), agent_context=context))
+    conversation.send_message("go")
+    conversation.run()
+    assert conversation.ask_agent("may I?") == "no"
+    assert all(carried(kit, messages, kit.NAMES) for messages in llm.requests)
+    assert all("Be brief." in kit.text_of(messages[0]) for messages in llm.requests)
+    assert "ask_agent" in inspect_conversation(conversation).unguarded
 
 
 # -- inspection -----------------------------------------------------------------------------------

@@ -229,6 +229,7 @@ class ActionGate:
         call_id: str | None = None,
         server: str | None = None,
         life: timedelta = DEFAULT_APPROVAL_LIFE,
+        call_digest: str | None = None,
     ) -> Approval:
         """Do as `ControlPlane.approve` says."""
         proposal = _Proposal.of(tool, arguments, call_id, server)
@@ -239,6 +240,10 @@ class ActionGate:
                 raise CarriageError(
                     f"this call of {tool!r} does not wait for an approval ({verdict.code}).",
                     mend="approve a call judged 'confirm'.",
+                )
+            if call_digest not in {None, verdict.call_digest}:
+                raise CarriageError(
+                    f"the call of {tool!r} is not the one that was shown any more.", mend="ask again about the call."
                 )
             state.append(
                 EntryKind.APPROVAL,

@@ -513,6 +513,7 @@ class ControlPlane:
         call_id: str | None = None,
         server: str | None = None,
         life: timedelta = DEFAULT_APPROVAL_LIFE,
+        call_digest: str | None = None,
     ) -> Approval:
         """File a person's approval of exactly this call; it is good for one execution.
 
@@ -523,11 +524,15 @@ class ControlPlane:
             call_id: The call's id; an approval for one id does not fit another.
             server: The server the tool comes from.
             life: How long the approval is good for.
+            call_digest: `Verdict.call_digest` of what the person was shown; the approval is refused where rules changed
+                meanwhile.
 
         Raises:
             CarriageError: The call is not one that waits for an approval; a denied call cannot be approved.
         """
-        return self._gate.approve(tool, arguments, by=by, call_id=call_id, server=server, life=life)
+        return self._gate.approve(
+            tool, arguments, by=by, call_id=call_id, server=server, life=life, call_digest=call_digest
+        )
 
     # -- measuring -------------------------------------------------------------------------------
 

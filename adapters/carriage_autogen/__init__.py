@@ -13,12 +13,15 @@
 """
 
 from carriage_autogen.client import ControlledChatCompletionClient
+from carriage_autogen.code_executor import GuardedCodeExecutor
+from carriage_autogen.confirming import Question
 from carriage_autogen.controlled import ControlledContext
 from carriage_autogen.drop_ins import (
     ControlBufferedChatCompletionContext,
     ControlHeadAndTailChatCompletionContext,
     ControlUnboundedChatCompletionContext,
 )
+from carriage_autogen.handoffs import GuardedHandoffTool, guard_handoffs
 from carriage_autogen.overload import LOCKDOWN, Lockdown, Overload, Relief
 from carriage_autogen.token_limited import ControlTokenLimitedChatCompletionContext
 from carriage_autogen.workbench import GuardedWorkbench
@@ -33,7 +36,12 @@ ADAPTER = Adapter(
         "unbounded": ControlUnboundedChatCompletionContext,
         "controlled": ControlledContext,
     },
-    guards={"client": ControlledChatCompletionClient, "workbench": GuardedWorkbench},
+    guards={
+        "client": ControlledChatCompletionClient,
+        "code_executor": GuardedCodeExecutor,
+        "handoffs": guard_handoffs,
+        "workbench": GuardedWorkbench,
+    },
 )
 
 __all__ = [
@@ -45,8 +53,12 @@ __all__ = [
     "ControlUnboundedChatCompletionContext",
     "ControlledChatCompletionClient",
     "ControlledContext",
+    "GuardedCodeExecutor",
+    "GuardedHandoffTool",
     "GuardedWorkbench",
     "Lockdown",
     "Overload",
+    "Question",
     "Relief",
+    "guard_handoffs",
 ]

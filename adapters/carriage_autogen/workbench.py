@@ -10,30 +10,30 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, override
+from typing import TYPE_CHECKING, Any, override
 
 from autogen_core import CancellationToken, Component, ComponentModel
 from autogen_core.tools import (
     BaseTool,
     FunctionTool,
-    ImageResultContent,
     StaticStreamWorkbench,
     StaticWorkbench,
     StreamTool,
-    TextResultContent,
     ToolResult,
     ToolSchema,
     Workbench,
 )
+from autogen_core.tools._workbench import StreamWorkbench  # not exported
 from pydantic import BaseModel, ValidationError
 
-from carriage_core import CarriageError, ControlPlane, Decision, Settlement, find_plane
+from carriage_autogen.confirming import Call, Confirm, Confirmation
+from carriage_autogen.context import references
+from carriage_autogen.results import bound_of, error, for_the_model
+from carriage_autogen.settling import Run, leaving_task
+from carriage_core import ControlPlane, Outcome, find_plane
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
-
-AN_IMAGE: Final = "[an image, which is not shown]"
 
 type AnyTool = BaseTool[Any, Any] | Callable[..., Any]
 
@@ -43,7 +43,9 @@ class GuardedWorkbenchConfig(BaseModel):
 
     tools: list[ComponentModel] = []
     workbenches: list[ComponentModel] = []
+    result_tokens: int | None = None
     control_reference: str
+    policy_file: str | None = None
 
 
 class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig]):
@@ -59,16 +61,22 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
 
     def __init__(
         self,
-        tools_or_workbench: Sequence[AnyTool] | Workbench | Sequence[Workbench],
+        tools_or_workbench: Workbench | Sequence[AnyTool | Workbench],
         *,
         control: ControlPlane,
+        confirm: Confirm | None = None,
+        result_tokens: int | None = None,
     ) -> None:
         """Make the workbench.
 
         Args:
-            tools_or_workbench: Functions and tools, or one or several workbenches to guard. Tools inside another
-                workbench give text only, so they provide no evidence.
+            tools_or_workbench: Functions and tools, workbenches to guard, or both. Tools inside another workbench give
+                text only, so they provide no evidence.
             control: The control plane, as the actor of the agent that will use it.
+            confirm: Asks a person about calls that need an approval: a `UserProxyAgent`, or an async callable. None
+                denies them until somebody files one with `ControlPlane.approve`.
+            result_tokens: Most tokens of one result; longer ones are cut, and say so. None for a quarter of what the
+                plane's window leaves for data, so that no result makes the call after it overflow.
 
         Raises:
             ToolBindingError: Two tools share a name, or a binding names an argument that its tool lacks.
@@ -79,14 +87,16 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         tools = [_as_tool(item) for item in given if not isinstance(item, Workbench)]
         super().__init__(tools)
         self._control = control
+        self._confirmation = None if confirm is None else Confirmation(confirm)
+        self._result_tokens = result_tokens
+        self._bound = bound_of(control) if result_tokens is None else result_tokens
+        self._schemas: list[ToolSchema] = [tool.schema for tool in tools]
         self._by_name = {tool.name: tool for tool in tools}
         self._listed: list[ToolSchema] | None = None
         self._owners: dict[str, Workbench] = {}
         self._fault: str | None = None
         if not self._inner:
-            self._learn([tool.schema for tool in tools], {})
-        elif tools:
-            raise TypeError("give tools or workbenches, not both; put the tools into a StaticWorkbench.")
+            self._learn(self._schemas, {})
 
     @property
     def control(self) -> ControlPlane:
@@ -114,7 +124,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         if not self._inner:
             return list(self._listed or [])
         try:
-            schemas: list[ToolSchema] = []
+            schemas = list(self._schemas)
             owners: dict[str, Workbench] = {}
             for inner in self._inner:
                 for schema in await inner.list_tools():
@@ -143,7 +153,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         async for event in self.call_tool_stream(name, arguments, cancellation_token, call_id):
             if isinstance(event, ToolResult):
                 result = event
-        return result or _error(name, "The tool gave no result; its outcome is unknown.")
+        return result or error(name, "The tool gave no result; its outcome is unknown.")
 
     @override
     async def call_tool_stream(
@@ -162,28 +172,49 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         token = cancellation_token or CancellationToken()
         try:
             problem, judged = self._validated(name, arguments or {})
-            decision = self._control.authorize(name, judged, call_id=call_id)
+            call = Call(tool=name, arguments=judged, call_id=call_id, server=self._server(name))
+            if self._confirmation is not None and problem is None:
+                verdict = call.check(self._control)
+                if verdict.outcome is Outcome.CONFIRM:
+                    asked = self._confirmation.event()
+                    if asked is not None:
+                        yield asked
+                    await self._confirmation.approved(self._control, verdict, call, asked, token)
+            decision = call.authorize(self._control)
+        except asyncio.CancelledError:
+            if leaving_task():
+                raise
+            yield error(name, "The call was cancelled while a person was asked; it was not executed.")
+            return
         except Exception as fault:  # noqa: BLE001  # invariant 11: a fault is a denial
-            yield _error(
+            yield error(
                 name,
                 f"POLICY_DENIED internal_fault: the guard failed ({type(fault).__name__}); not executed.",
             )
             return
         if not decision.allowed:
-            yield _error(name, decision.refusal)
+            yield error(name, decision.refusal)
             return
-        run = _Run(self._control, decision)
+        run = Run(self._control, decision)
         if problem is not None or self._fault is not None:
-            yield run.refuse(name, problem or f"POLICY_DENIED internal_fault: listing tools failed ({self._fault}).")
+            yield run.refuse(problem or f"POLICY_DENIED internal_fault: listing tools failed ({self._fault}).")
             return
         try:
             with run:
                 async for event in self._execute(run, token):
                     yield event
         except Exception as fault:  # noqa: BLE001  # the agent would hang; the run settled what happened
-            yield _error(name, f"{type(fault).__name__} while the tool ran; its outcome is unknown.")
+            yield error(name, f"{type(fault).__name__} while the tool ran; its outcome is unknown.")
             return
-        yield as_text(run.result(name))
+        yield for_the_model(run.result(), self._control, self._bound)
+
+    def _server(self, name: str) -> str | None:
+        """Name the MCP server a tool comes from, as bindings name it: its address, or the command that starts it."""
+        params = getattr(self._owners.get(name), "server_params", None)
+        url, command = getattr(params, "url", None), getattr(params, "command", None)
+        if isinstance(url, str):
+            return url
+        return " ".join((command, *getattr(params, "args", ()))) if isinstance(command, str) else None
 
     def _validated(self, name: str, arguments: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any]]:
         """Coerce as the tool itself will, so that what is judged is what runs."""
@@ -206,7 +237,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         # Undeclared keys are for the monitor to see and deny; pydantic would drop them.
         return None, validated if set(arguments) <= set(validated) else arguments
 
-    async def _execute(self, run: _Run, token: CancellationToken) -> AsyncGenerator[Any, None]:
+    async def _execute(self, run: Run, token: CancellationToken) -> AsyncGenerator[Any, None]:
         call, arguments = run.decision.call, run.decision.arguments
         tool = self._by_name.get(call.tool)
         if tool is None:
@@ -231,7 +262,7 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
             return
         run.returned(value, tool.return_value_as_string(value))
 
-    async def _execute_inner(self, run: _Run, token: CancellationToken) -> AsyncGenerator[Any, None]:
+    async def _execute_inner(self, run: Run, token: CancellationToken) -> AsyncGenerator[Any, None]:
         call, arguments = run.decision.call, run.decision.arguments
         owner = self._owners.get(call.tool)
         if owner is None:
@@ -239,8 +270,8 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
             return
         result: ToolResult | None = None
         # Renamed tools are "not found" in the native stream; AutoGen 0.6.2 has no renaming.
-        renamed = bool(getattr(owner, "_tool_overrides", None))
-        if isinstance(owner, StaticStreamWorkbench) and not renamed:
+        renamed = isinstance(owner, StaticWorkbench) and bool(getattr(owner, "_tool_overrides", None))
+        if isinstance(owner, StreamWorkbench) and not renamed:
             async for event in owner.call_tool_stream(call.tool, arguments, token, call.call_id):
                 if isinstance(event, ToolResult):
                     result = event
@@ -274,13 +305,11 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
 
     @override
     async def save_state(self) -> Mapping[str, Any]:
-        state = {} if self._inner else await super().save_state()
-        return {**state, "workbenches": [await inner.save_state() for inner in self._inner]}
+        return {**await super().save_state(), "workbenches": [await inner.save_state() for inner in self._inner]}
 
     @override
     async def load_state(self, state: Mapping[str, Any]) -> None:
-        if not self._inner:
-            await super().load_state(state)
+        await super().load_state(state)
         for inner, saved in zip(self._inner, state.get("workbenches", []), strict=True):
             await inner.load_state(saved)
 
@@ -289,83 +318,17 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         return GuardedWorkbenchConfig(
             tools=[tool.dump_component() for tool in self._by_name.values()],
             workbenches=[inner.dump_component() for inner in self._inner],
-            control_reference=self._control.reference,
+            result_tokens=self._result_tokens,
+            **references(self._control),
         )
 
     @classmethod
     @override
     def _from_config(cls, config: GuardedWorkbenchConfig) -> Self:  # type: ignore[override]  # its own schema
-        control = find_plane(config.control_reference)
-        if config.workbenches:
-            return cls([Workbench.load_component(inner) for inner in config.workbenches], control=control)
-        return cls([BaseTool.load_component(tool) for tool in config.tools], control=control)
-
-
-class _Run:
-    """One authorised call: settles it exactly once, however it ends."""
-
-    def __init__(self, control: ControlPlane, decision: Decision) -> None:
-        self.decision = decision
-        self._control = control
-        self._settlement = Settlement.UNKNOWN
-        self._value: object = None
-        self._result: ToolResult | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        cancelled = isinstance(problem, asyncio.CancelledError)
-        if problem is not None:
-            self._settlement, self._value = Settlement.UNKNOWN, None
-        # A cancelled token cancels the tool's future, not this task: that is a result to report. A cancelled
-        # task is the caller's own business and goes on, whatever the log can or cannot do.
-        task = asyncio.current_task()
-        leaving = problem is not None and not (cancelled and task is not None and not task.cancelling())
-        try:
-            self._control.settle(self.decision, self._settlement, self._value)
-        except CarriageError:
-            if not leaving:
-                raise
-        if cancelled and not leaving:
-            self._result = _error(self.decision.call.tool, "The call was cancelled; its outcome is unknown.")
-        return cancelled and not leaving
-
-    def returned(self, value: object, text: str, result: ToolResult | None = None) -> None:
-        name = self.decision.call.tool
-        self._settlement, self._value = Settlement.EXECUTED, value
-        self._result = result or ToolResult(name=name, result=[TextResultContent(content=text)], is_error=False)
-
-    def failed(self, text: str, result: ToolResult | None = None) -> None:
-        self._settlement = Settlement.FAILED
-        self._result = result or _error(self.decision.call.tool, text)
-
-    def not_started(self, text: str) -> None:
-        self._settlement = Settlement.NOT_STARTED
-        self._result = _error(self.decision.call.tool, text)
-
-    def refuse(self, name: str, text: str) -> ToolResult:
-        """Settle a call that the guard itself will not start."""
-        try:
-            self._control.settle(self.decision, Settlement.NOT_STARTED)
-        except CarriageError as fault:
-            return _error(name, f"{text} The refusal could not be recorded ({type(fault).__name__}).")
-        return _error(name, text)
-
-    def result(self, name: str) -> ToolResult:
-        return self._result or _error(name, "The tool gave no result; its outcome is unknown.")
-
-
-def as_text(result: ToolResult) -> ToolResult:
-    """Name the images in a result: AutoGen's agents write them out as base64, which floods the prompt unseen."""
-    if not any(isinstance(part, ImageResultContent) for part in result.result):
-        return result
-    parts = [
-        TextResultContent(content=AN_IMAGE) if isinstance(part, ImageResultContent) else part for part in result.result
-    ]
-    return result.model_copy(update={"result": parts})
+        inner = [Workbench.load_component(each) for each in config.workbenches]
+        tools: list[BaseTool[Any, Any]] = [BaseTool.load_component(each) for each in config.tools]
+        control = find_plane(config.control_reference, source=config.policy_file)
+        return cls([*tools, *inner], control=control, result_tokens=config.result_tokens)
 
 
 def _inner_tool(owner: Workbench | None, name: str) -> BaseTool[Any, Any] | None:
@@ -383,7 +346,3 @@ def _as_tool(item: AnyTool) -> BaseTool[Any, Any]:
     if callable(item):
         return FunctionTool(item, description=item.__doc__ or "")
     raise TypeError(f"a {type(item).__name__} is neither a tool nor a workbench.")
-
-
-def _error(name: str, text: str) -> ToolResult:
-    return ToolResult(name=name, result=[TextResultContent(content=text)], is_error=True)

@@ -136,10 +136,19 @@ async def test_two_workbenches_with_one_name_are_refused(make, plane, as_tools, 
     assert client.requests == []
 
 
-def test_tools_and_workbenches_do_not_mix(plane, as_tools):
-    """Half of a mixed list would be unguarded or unlisted."""
-    with pytest.raises(TypeError, match="not both"):
-        GuardedWorkbench([StaticWorkbench(as_tools[:1]), as_tools[1]], control=plane)
+@pytest.mark.asyncio
+async def test_tools_and_workbenches_stand_side_by_side(plane, tools, effects):
+    """Both are listed, judged and run; a name that is in both is refused."""
+    by_name = {tool.__name__: tool for tool in tools}
+    inner = StaticWorkbench([FunctionTool(by_name["pay"], description="d")])
+    workbench = GuardedWorkbench([by_name["list_artifacts"], inner], control=plane)
+    assert [schema["name"] for schema in await workbench.list_tools()] == ["list_artifacts", "pay"]
+    assert not (await workbench.call_tool("list_artifacts", {}, call_id="1")).is_error
+    assert not (await workbench.call_tool("pay", {"amount": 1}, call_id="2")).is_error
+    assert (await workbench.call_tool("pay", {"amount": 9}, call_id="3")).is_error
+    assert effects.names == ["list_artifacts", "pay"]
+    with pytest.raises(ToolBindingError, match="two tools are named 'pay'"):
+        await GuardedWorkbench([by_name["pay"], inner], control=plane).list_tools()
 
 
 @pytest.mark.asyncio

@@ -93,6 +93,7 @@ def main() -> int:
     show("N rules for any action with a pattern: no index helps", wild)
     ours, cedar = found["ours, check"], found["cedarpy"]
     ratios = {f"cedarpy / ours at {size:,}": cedar[size] / ours[size] for size in SIZES}
+    ratios |= {f"cedarpy / authorize at {size:,}": cedar[size] / found["ours, authorize"][size] for size in SIZES}
     ratios |= {f"FastEnforcer / ours at {size:,}": found["casbin FastEnforcer"][size] / ours[size] for size in SIZES}
     ratios |= {f"wildcards, cedarpy / ours at {n:,}": wild["cedarpy"][n] / wild["ours, check"][n] for n in SIZES}
     print()
@@ -101,6 +102,7 @@ def main() -> int:
     wanted = {
         "10,000 over 10 at most 1.5": ours[10_000] / ours[10] <= 1.5,
         "at most 30 microseconds": ours[10_000] <= 30,
+        "authorize at most 30 microseconds": found["ours, authorize"][10_000] <= 30,
         "cedarpy at least 2 x ours at 10": cedar[10] >= 2 * ours[10],
         "cedarpy at least 400 x ours at 10,000": cedar[10_000] >= 400 * ours[10_000],
     }

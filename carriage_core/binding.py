@@ -449,7 +449,7 @@ class ToolBinding:
         if self.action is None:
             return ()
         choices = [source.values(arguments) for source in self.reads]
-        count = math.prod(map(len, choices))
+        count = math.prod([len(values) for values in choices])
         if count == 1:
             return (self._action([value for (value,) in choices]),)
         if count > MAX_ACTIONS:

@@ -205,11 +205,12 @@ def _verdict(
         for record in ruling.records:
             # 3.13: what is only observed spends nothing.
             used[record.id] = used.get(record.id, False) or (record.single_use and not ruling.observed)
-    message = f"No rule binds this call of {call.tool}."
     if outcome is Outcome.DENY:
         message = f"Denied by policy {reasons[0].policy_id}: {reasons[0].clause}."
     elif outcome is Outcome.CONFIRM:
         message = f"Policy {reasons[0].policy_id} needs an approval of this very call."
+    else:
+        message = f"No rule binds this call of {call.tool}."
     return Verdict(
         outcome=outcome,
         code=_CODES[outcome],

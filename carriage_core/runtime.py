@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from carriage_core.errors import EvidenceError
@@ -44,7 +45,7 @@ class Clock:
 
     def __init__(self, source: Callable[[], datetime] | None = None) -> None:
         """Sample `source`, which must return instants with a zone; the system's clock if none is given."""
-        self._source = source or (lambda: datetime.now(UTC))
+        self._source = source or partial(datetime.now, UTC)
         self._lock = threading.Lock()
         self._latest = datetime.min.replace(tzinfo=UTC)
         self._trusted = True
@@ -55,7 +56,8 @@ class Clock:
         with self._lock:
             if read < self._latest:
                 self._trusted = False
-            self._latest = max(read, self._latest)
+            else:
+                self._latest = read
             return Moment(self._latest, self._trusted)
 
 

@@ -53,7 +53,9 @@ def views(action: Action, runtime: RuntimeState, moment: Moment) -> tuple[View, 
     first["tenant"] = Absent.UNKNOWN if runtime.tenant is None else runtime.tenant
     first["task"] = Absent.UNKNOWN if runtime.task is None else runtime.task
     first["time"] = moment.now if moment.trusted else Absent.UNKNOWN
-    return (first, *(first.extended({"actor.id": actor}) for actor in runtime.chain[1:]))
+    if len(runtime.chain) <= 1:
+        return (first,)
+    return (first, *[first.extended({"actor.id": actor}) for actor in runtime.chain[1:]])
 
 
 def views_of(policy: Policy, action: Action, members: tuple[View, ...]) -> tuple[View, ...]:

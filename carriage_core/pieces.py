@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 PIECE_NS: Final = 100_000
 """How long to work before the next pause: what a decision may have to wait."""
@@ -25,7 +25,7 @@ _giving_way: ContextVar[bool] = ContextVar("giving_way", default=False)
 
 
 @contextmanager
-def giving_way() -> Iterator[None]:
+def giving_way() -> Generator[None]:
     """Let everything inside that works `in_pieces` pause in between; outside, nothing pauses."""
     token = _giving_way.set(True)
     try:

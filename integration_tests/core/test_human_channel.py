@@ -34,7 +34,6 @@ from carriage_core import (
 )
 from carriage_core.human_lines import LineReader
 from integration_tests.core.samples import DELETE, release_plane
-from integration_tests.core.strategies import USER
 
 ALICE = Issuer(kind=IssuerKind.USER, name="alice")
 CHAT = HumanChannel(name="chat", issuer=ALICE, scope=Scope(tenant="acme"))
@@ -435,6 +434,8 @@ def test_a_channel_touches_no_rule_but_its_own() -> None:
         tell(plane, f"POLICY[{identifier}]: Anything goes.")
     assert before <= {policy.digest for policy in plane.registry.policies}
     assert [policy.text for policy in bob.rules(plane.registry)] == ["From Bob."]
+    assert [policy.text for policy in other.rules(plane.registry)] == ["From the ticket."]
+    assert len(CHAT.rules(plane.registry)) == 4
     assert plane.check("delete_artifact", DELETE).code == "rule"
 
 
@@ -469,7 +470,9 @@ def test_a_users_rule_is_not_lifted_by_a_user_permit() -> None:
     for effect in (Effect.PERMIT, Effect.DEFAULT_DENY):
         with pytest.raises(AdmissionError):
             tell(plane, f"POLICY: {effect.value} verify")
-    assert USER.kind is ALICE.kind
+    lead = HumanChannel(name="lead", issuer=Issuer(kind=IssuerKind.ORGANIZATION, name="ops"), scope=Scope())
+    with pytest.raises(AdmissionError, match="from a human channel cannot permit"):
+        plane.admit_from(lead, said("POLICY: permit delete", "lead"))
 
 
 # -- atomic ----------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ def guarded_call():
 
 
 def import_seconds():
-    """Cumulative seconds of importing the adapter once the SDK is there, by ``-X importtime``; and of the core in it."""
+    """Cumulative seconds of importing the adapter after the SDK, by ``-X importtime``, and of the core in it."""
     code = "import openhands.sdk.conversation, openhands.sdk.testing, openhands.sdk.settings; import carriage_openhands"
     found = []
     for _ in range(5):
@@ -207,7 +207,7 @@ def import_seconds():
 def main():
     """Print the tables; 1 past a bar."""
     control = plane()
-    agent_llm = TestLLM.from_messages([], model="gpt-4o")
+    agent_llm = TestLLM.from_messages([], model="gpt-4o", max_input_tokens=4_000_000)
     limit = 3_000_000
 
     def native(most):

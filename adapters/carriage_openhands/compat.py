@@ -141,11 +141,19 @@ def input_window(llm: LLM | None) -> int | None:
 
 
 def argument_schema(tool: ToolDefinition[Any, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's own arguments, without what the SDK adds for the model to fill in."""
+    """Return the JSON Schema of a tool's own arguments, without what the SDK adds for the model to fill in.
+
+    Fields that the tool hides from the model are arguments too: they are executed with the rest.
+    """
     schema = tool.to_mcp_tool()["inputSchema"]
     if not isinstance(schema, dict):
         raise TypeError(f"the input schema of {tool.name!r} is a {type(schema).__name__}")
-    return schema
+    if issubclass(tool.action_type, MCPToolAction):
+        return schema
+    shown = schema.get("properties", {})
+    names = {field.alias or name for name, field in tool.action_type.model_fields.items()} - {"kind"}
+    hidden: dict[str, Any] = {name: {} for name in sorted(names - shown.keys())}
+    return {**schema, "properties": {**shown, **hidden}} if hidden else schema
 
 
 def offered_schema(tool: ToolDefinition[Any, Any]) -> Mapping[str, Any]:

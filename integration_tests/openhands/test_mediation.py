@@ -18,6 +18,8 @@ from openhands.sdk.security.analyzer import SecurityAnalyzerBase
 from openhands.sdk.security.confirmation_policy import AlwaysConfirm
 from openhands.sdk.security.risk import SecurityRisk
 from openhands.sdk.tool import Action, Tool, register_tool
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from carriage_core import CarriageError, ControlError, ControlPlane, EntryKind
 from carriage_openhands import ControlRollingCondenser, GuardedAgent, approve, held
@@ -484,6 +486,27 @@ def test_text_for_a_running_program_is_unknown(coding):
 def test_the_editor_reads_or_writes_by_its_command(coding, command, path, runs):
     """Report 12 and 16: file writes are judged as the shell's are; a command nobody knows is both."""
     assert coding("file_editor", {"command": command, "path": path}) is runs
+
+
+class HidingAction(Action):
+    names: list[str] = Field(default_factory=list)
+    turns: SkipJsonSchema[int | None] = None
+
+
+def test_a_field_the_model_is_not_shown_is_an_argument_too(kit, talk, plane):
+    """The SDK's task tool has one; without it every delegation would be refused as a call nobody can judge."""
+
+    class ListArtifactsHidingTool(kit.MadeTool):
+        name = "list_artifacts"
+        action = HidingAction
+
+    register_tool("ListArtifactsHidingTool", ListArtifactsHidingTool)
+    llm = kit.recorder(kit.proposes(("l1", "list_artifacts", {"names": ["a"]})), kit.says("done"))
+    condenser = ControlRollingCondenser(control=plane, max_size=80, keep_first=2)
+    conversation = talk(GuardedAgent(llm=llm, tools=[Tool(name="ListArtifactsHidingTool")], condenser=condenser))
+    conversation.send_message("go")
+    conversation.run()
+    assert ran(kit) == ["list_artifacts"]
 
 
 def test_the_log_holds_no_arguments(kit, talk, plane):

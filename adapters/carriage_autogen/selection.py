@@ -110,6 +110,8 @@ def select(history: History, frame: Frame, *, budget: int) -> Window:
 def _cut(history: History, frame: Frame, shown: int, whole: _Cut | None) -> _Cut:
     """Turn a number of stored messages into a cut between rounds; `whole` is the cut without pressure."""
     messages, end = history.messages, len(history.messages)
+    if shown >= history.stored:
+        return _Cut(end, end, None)  # head and tail meet, perhaps inside a round: nothing is left out
     head_size, tail_size = frame.parts(shown, history.stored)
     head = round_before(messages, history.position(head_size))
     tail = round_after(messages, history.position(history.stored - tail_size))

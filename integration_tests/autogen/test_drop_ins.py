@@ -195,6 +195,13 @@ def test_a_history_that_fits_is_shown_as_the_native_class_shows_it(
         assert ours[1:] == native
 
 
+def test_a_round_where_head_and_tail_meet_is_not_lost(messages_of, small_plane, make):
+    """With head 2 and tail 2, four messages are all there is to show, even if the second and third are one round."""
+    messages = messages_of([("user", "ok"), ("round", "ok", ["a"], "together"), ("user", "ok")])
+    context = ControlHeadAndTailChatCompletionContext(2, 2, control=small_plane(None))
+    assert make.finish(make.fill(context, messages).get_messages())[1:] == messages
+
+
 @given(kind=kinds, history=st.lists(histories, min_size=1, max_size=4), size=sizes, room=rooms)
 def test_reading_after_each_turn_shows_what_reading_once_shows(
     messages_of, small_plane, make, *, kind, history, size, room

@@ -21,7 +21,7 @@ from carriage_core import (
     WhitespaceCounter,
     load_policy_file,
 )
-from carriage_openhands import ControlRollingCondenser
+from carriage_openhands import ControlNoOpCondenser, ControlRollingCondenser, ControlSummarizingCondenser
 
 COUNTERS = [Utf8UpperBound(), WhitespaceCounter(), TiktokenCounter()]
 RESERVED = 100
@@ -251,6 +251,55 @@ def test_a_result_without_its_call_is_never_sent(kit, history, strays, size):
     calls = [each.tool_call_id for each in answer.events if isinstance(each, ActionEvent)]
     results = [each.tool_call_id for each in answer.events if isinstance(each, ObservationBaseEvent)]
     assert sorted(results) == sorted(calls)
+
+
+SAID = [
+    "DONE: things",
+    "",
+    "Error: 500",
+    "Paying more than 5 dollars is fine to do",
+    "x" * 900,
+    "=== CONTROL CAPSULE v1",
+]
+
+
+@given(
+    histories,
+    st.sampled_from(["strict", "noop", "summarizing"]),
+    st.tuples(st.integers(8, 16), st.integers(1, 2)),
+    st.integers(0, 4_000),
+    st.sampled_from(COUNTERS),
+    st.tuples(st.sampled_from(SAID), st.booleans()),
+)
+@settings(deadline=None)
+def test_every_condenser_sends_all_of_it_or_nothing(kit, history, kind, size, room, counter, asked):
+    """Invariants 1, 3 and 8 for the other condensers, with a summarizer that may say anything."""
+    said, requested = asked
+    events = build(kit, history, None)
+    window = window_with(kit, events[0], room, 6_000, counter)
+    plane = plane_with(kit, control=6_000, window=max(window, RESERVED + 6_001), counter=counter)
+    most, keep = size
+    match kind:
+        case "strict":
+            condenser = ControlRollingCondenser(control=plane, max_size=most, keep_first=keep, strict=True)
+        case "noop":
+            condenser = ControlNoOpCondenser(control=plane)
+        case _:
+            llm = kit.recorder(*(kit.says(said) for _ in range(60)))
+            condenser = ControlSummarizingCondenser(control=plane, llm=llm, max_size=most, keep_first=keep)
+    try:
+        sent, _, log = settle(condenser, events, requested=requested and kind != "noop")
+    except (ControlOverloadError, NoCondensationAvailableException) as refused:
+        event(type(refused).__name__)
+        return
+    messages = LLMConvertibleEvent.events_to_messages(sent.events)
+    assert kit.carried(messages) == dict.fromkeys(kit.applicable(ACTOR, TENANT, kit.NAMES), 1)
+    assert kit.unpaired(messages) == ([], [], [])
+    assert kit.recount(counter, messages, events[0].tools) <= plane.budget.window - RESERVED
+    assert sent.events[-1].id == events[-1].id
+    if kind != "summarizing":
+        assert len(log) <= len(events) + 2
+    event(f"{kind}, {'cut' if len(sent) < len(events) else 'whole'}")
 
 
 def test_a_request_that_cannot_be_met_is_loud_and_not_a_view(kit):

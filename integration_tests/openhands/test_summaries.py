@@ -294,6 +294,19 @@ def test_f7_a_head_larger_than_the_budget_fails_at_once(kit, talk):
     assert (summarizer.requests, llm.requests) == ([], [])
 
 
+def test_f7_what_no_forgetting_could_make_fit_asks_no_summarizer(kit):
+    """The head does not fit, and there is much to forget behind it: the preflight comes before the delegation."""
+    plane = ControlPlane.from_file(kit.POLICIES, actor=ACTOR, tenant=TENANT, counter=Utf8UpperBound())
+    summarizer = kit.recorder(*(kit.says(FAITHFUL) for _ in range(9)))
+    condenser = ours(plane, summarizer, max_tokens=9_000)
+    view = View(events=history(kit, 20, "word " * 4_000))
+    with pytest.raises(ControlOverloadError):
+        condenser.condense(view)
+    with pytest.raises(ControlOverloadError):
+        asyncio.run(condenser.acondense(view))
+    assert summarizer.requests == []
+
+
 def test_f7_max_tokens_is_kept_by_summarising_while_that_helps(kit, plane):
     """Past `max_tokens` the middle is summarised down to half; what is sent stays under it."""
     events = history(kit, 40)

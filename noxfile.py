@@ -81,7 +81,7 @@ FRAMEWORKS = {
 BOTH_NEWEST = [requirement for row in FRAMEWORKS.values() for requirement in row.at(row.newest)]
 
 # Examples for each property test: all of them on the newest versions, fewer elsewhere.
-FULL, SHORT = 2000, 200
+FULL, SHORT = 1000, 100
 
 
 # ---------------------------------------------------------------------------

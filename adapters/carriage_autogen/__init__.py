@@ -12,6 +12,7 @@
     )
 """
 
+from carriage_autogen.attaching import attach
 from carriage_autogen.client import ControlledChatCompletionClient
 from carriage_autogen.code_executor import GuardedCodeExecutor
 from carriage_autogen.confirming import Question
@@ -22,6 +23,7 @@ from carriage_autogen.drop_ins import (
     ControlUnboundedChatCompletionContext,
 )
 from carriage_autogen.handoffs import GuardedHandoffTool, guard_handoffs
+from carriage_autogen.inspecting import Inspection, Path, Status, UnguardedPathError, inspect_agent
 from carriage_autogen.overload import LOCKDOWN, Lockdown, Overload, Relief
 from carriage_autogen.token_limited import ControlTokenLimitedChatCompletionContext
 from carriage_autogen.workbench import GuardedWorkbench
@@ -40,6 +42,7 @@ ADAPTER = Adapter(
         "client": ControlledChatCompletionClient,
         "code_executor": GuardedCodeExecutor,
         "handoffs": guard_handoffs,
+        "attach": attach,
         "workbench": GuardedWorkbench,
     },
 )
@@ -56,9 +59,15 @@ __all__ = [
     "GuardedCodeExecutor",
     "GuardedHandoffTool",
     "GuardedWorkbench",
+    "Inspection",
     "Lockdown",
     "Overload",
+    "Path",
     "Question",
     "Relief",
+    "Status",
+    "UnguardedPathError",
+    "attach",
     "guard_handoffs",
+    "inspect_agent",
 ]

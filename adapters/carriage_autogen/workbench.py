@@ -103,6 +103,15 @@ class GuardedWorkbench(StaticStreamWorkbench, Component[GuardedWorkbenchConfig])
         """The control plane."""
         return self._control
 
+    @property
+    def guarded(self) -> tuple[BaseTool[Any, Any] | Workbench, ...]:
+        """The tools and workbenches it was made of."""
+        return (*self._by_name.values(), *self._inner)
+
+    def known(self) -> tuple[str, ...] | None:
+        """Names of the tools as last listed, None before the first listing."""
+        return None if self._listed is None else tuple(schema["name"] for schema in self._listed)
+
     def _learn(self, schemas: list[ToolSchema], owners: dict[str, Workbench]) -> None:
         unbound = self._control.offer(schemas)
         if unbound and self._listed is None:

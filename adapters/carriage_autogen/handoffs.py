@@ -118,7 +118,7 @@ def guard_handoffs(agent: AssistantAgent, control: ControlPlane, *, confirm: Con
         return
     handoffs: Mapping[str, Handoff] = agent._handoffs  # noqa: SLF001  # the same
     control.bind(handoff(name, each.target) for name, each in handoffs.items())
-    refused: set[str] = set()
+    refused = set(handoffs)  # until an allowed run: AutoGen hands over on a call it could not even parse
     confirmation = None if confirm is None else Confirmation(confirm)
     agent._handoff_tools = [  # noqa: SLF001
         GuardedHandoffTool(_unguarded(tool), control, refused, confirmation) for tool in tools

@@ -274,7 +274,7 @@ async def test_7613_nobody_can_say_afterwards_what_was_in_force(make, plane, too
     ours, _ = agent_for(make.proposes(("1", "pay", {"amount": 9})), "done", tools=tools, max_tool_iterations=2)
     attach(ours, control=plane)
     await within(ours.run(task="go"))
-    assert verify_chain(plane.sink.entries).intact
+    assert verify_chain([entry.as_json() for entry in plane.sink.entries]).intact
     [decision] = [entry.body for entry in plane.sink.entries if entry.kind == "decision"]
     assert (decision["verdict"], decision["policies"], decision["tool"]) == ("deny", ["pay-little"], "pay")
     assert len([entry for entry in plane.sink.entries if entry.body.get("outcome") == "assembled"]) >= 2

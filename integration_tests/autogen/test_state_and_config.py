@@ -143,7 +143,7 @@ async def test_a_team_is_saved_without_a_byte_of_policy_and_resumes(make, make_p
     plane = make_plane()
     first, _ = team(plane, "hello")
     await within(first.run(task="remember me"))
-    state = json.loads(json.dumps(await first.save_state()))
+    state = json.loads(json.dumps(await first.save_state(), default=str))
     assert "CONTROL CAPSULE" not in json.dumps(state)
     assert "Never promise" not in json.dumps(state)
     second, client = team(plane, "again")

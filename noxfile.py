@@ -260,6 +260,25 @@ if PY313 is not None:
         add_adapter(framework, row.newest, PY313, "-py3.13")
 
 
+@nox.session(python=PY312, name="autogen-peers", requires=["build"], default=False)
+def autogen_peers(session: nox.Session) -> None:
+    """The AutoGen drop-ins over all recorded runs, the conformance kit, and autogen-core's own tests of its contexts."""
+    row = FRAMEWORKS["autogen"]
+    requirements = [*row.at(row.newest), *row.peers_at(row.newest), *TEST, "compaction-conformance-kit==0.8.0"]
+    install_wheel(session, *requirements, extras="autogen,lab", has_tokenizers=row.has_tokenizers)
+    env = environment(session)
+    recorded = "integration_tests/autogen/test_recorded_transcripts.py"
+    session.run("pytest", "-s", recorded, "integration_tests/autogen_peers", env=env | {"CARRIAGE_SWEEP": "1"})
+    # Its tests are in the source distribution only, which needs a build backend to be read.
+    install(session, "pip")
+    folder = Path(session.create_tmp())
+    source = f"autogen-core=={row.newest}"
+    session.run("python", "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:", "-d", str(folder), source)
+    shutil.unpack_archive(str(next(folder.glob("autogen_core-*.tar.gz"))), folder)
+    tests = folder / f"autogen_core-{row.newest}" / "tests" / "test_model_context.py"
+    session.run("python", "integration_tests/autogen_peers/run_upstream.py", str(tests), env=env)
+
+
 @nox.session(python=PY312, requires=["build"])
 def lab(session: nox.Session) -> None:
     """The lab and the command, with both frameworks."""

@@ -6,6 +6,7 @@ version. The kit's rounds are driven as it drives any compactor: each compacts w
 """
 
 import asyncio
+import importlib
 from collections import Counter
 
 import pytest
@@ -23,14 +24,15 @@ from carriage_core import (
     PolicyRegistry,
 )
 
-kit = pytest.importorskip("compaction_kit", reason="nox -s autogen-peers installs it")
+pytest.importorskip("compaction_kit", reason="nox -s autogen-peers installs it")
 
-from compaction_kit.canaries import CanaryType, seeded_canaries
-from compaction_kit.compacted import CompactedContext
-from compaction_kit.corpus import build_random_session
-from compaction_kit.generated import build_generated_session
-from compaction_kit.runner import run_conformance
-from compaction_kit.session import build_seeded_session
+CanaryType = importlib.import_module("compaction_kit.canaries").CanaryType
+seeded_canaries = importlib.import_module("compaction_kit.canaries").seeded_canaries
+CompactedContext = importlib.import_module("compaction_kit.compacted").CompactedContext
+build_random_session = importlib.import_module("compaction_kit.corpus").build_random_session
+build_generated_session = importlib.import_module("compaction_kit.generated").build_generated_session
+run_conformance = importlib.import_module("compaction_kit.runner").run_conformance
+build_seeded_session = importlib.import_module("compaction_kit.session").build_seeded_session
 
 OPERATOR = Issuer(kind=IssuerKind.ORGANIZATION, name="kit")
 CARRIED = (CanaryType.SAFETY_RULE, CanaryType.HARD_CONSTRAINT)

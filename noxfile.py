@@ -262,7 +262,7 @@ if PY313 is not None:
 
 @nox.session(python=PY312, name="autogen-peers", requires=["build"], default=False)
 def autogen_peers(session: nox.Session) -> None:
-    """The AutoGen drop-ins over all recorded runs, the conformance kit, and autogen-core's own tests of its contexts."""
+    """The AutoGen drop-ins over all recorded runs, the conformance kit, and autogen-core's own context tests."""
     row = FRAMEWORKS["autogen"]
     requirements = [*row.at(row.newest), *row.peers_at(row.newest), *TEST, "compaction-conformance-kit==0.8.0"]
     install_wheel(session, *requirements, extras="autogen,lab", has_tokenizers=row.has_tokenizers)

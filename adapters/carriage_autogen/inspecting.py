@@ -158,12 +158,12 @@ def _path(node: Node, leads_to: str, through: str, status: Status, detail: str =
 def _paths(node: Node) -> Iterator[Path]:
     match node.subject:
         case AssistantAgent() as agent:
-            yield from _held(node, agent)
-            yield _context(node, agent._model_context)  # noqa: SLF001  # AutoGen has no accessor
+            yield _calls(node, agent)
             yield from _assistants_actions(node, agent)
         case CodeExecutorAgent() as agent:
-            yield from _held(node, agent)
-            yield _context(node, agent._model_context)  # noqa: SLF001  # the same
+            if agent._model_client is not None:  # noqa: SLF001  # AutoGen has no accessor
+                yield _calls(node, agent)
+            yield from (path for path in _held(node, agent) if path.leads_to == "action")
         case SocietyOfMindAgent() as agent:
             yield from _held(node, agent)
         case MessageFilterAgent() | UserProxyAgent():
@@ -195,12 +195,12 @@ def _status(guarded: bool) -> Status:  # noqa: FBT001  # a truth value is what i
     return Status.GUARDED if guarded else Status.UNGUARDED
 
 
-def _context(node: Node, context: object) -> Path:
-    guarded = isinstance(context, ControlContext)
-    detail = (
-        "" if guarded else "its window may drop rounds and requests; use a drop-in, or wrap it in ControlledContext"
-    )
-    return _path(node, "model", type(context).__name__, _status(guarded), detail)
+def _calls(node: Node, agent: AssistantAgent | CodeExecutorAgent) -> Path:
+    """Look at an agent all of whose calls pass through its context and its client: control in either is enough."""
+    context, client = agent._model_context, agent._model_client  # noqa: SLF001  # AutoGen has no accessors
+    guarded = isinstance(context, ControlContext) or isinstance(client, ControlledChatCompletionClient)
+    detail = "" if guarded else "use a drop-in context, or wrap the client in ControlledChatCompletionClient"
+    return _path(node, "model", f"{type(context).__name__} to {type(client).__name__}", _status(guarded), detail)
 
 
 def _workbench(node: Node, workbench: Workbench) -> Path:

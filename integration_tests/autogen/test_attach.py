@@ -41,6 +41,7 @@ from autogen_ext.models.replay import ReplayChatCompletionClient
 from autogen_ext.tools.mcp import McpWorkbench, StdioServerParams
 
 from carriage_autogen import (
+    ControlBufferedChatCompletionContext,
     ControlledContext,
     GuardedWorkbench,
     Status,
@@ -204,7 +205,7 @@ async def test_memory_handoffs_and_code_are_covered(make, make_plane, tmp_path, 
         model_client=coder_client,
         supported_languages=["sh"],
     )
-    assert len(inspect_agent(coder).unguarded) == 3
+    assert len(inspect_agent(coder).unguarded) == 2
     assert all_guarded(attach(coder, control=plane, strict=True))
     await within(coder.run(task="go"))
     assert "POLICY_DENIED" in coder_client.requests[1][-1].content
@@ -262,7 +263,7 @@ async def test_each_participant_carries_its_own_rules(make, unnamed, carries, wi
         case _:
             config = MessageFilterConfig(per_source=[PerSourceFilter(source="user", position="last", count=1)])
             team = RoundRobinGroupChat([agents[0], MessageFilterAgent("filter", agents[1], filter=config)], max_turns=2)
-    assert len(inspect_agent(team).unguarded) >= 4
+    assert len(inspect_agent(team).unguarded) == 2
     assert all_guarded(attach(team, control=unnamed, strict=True))
     await within(team.run(task="go"))
     for client, actor in zip(clients, ("one", "two"), strict=True):
@@ -544,13 +545,24 @@ def test_what_is_printed_names_path_and_mend(make, plane, tools):
     agent = AssistantAgent("a", make.client("x"), tools=tools, handoffs=["clerk"])
     lines = str(inspect_agent(agent)).splitlines()
     assert (
-        "unguarded     model   a  Recorder in AssistantAgent.model_client: wrap it in ControlledChatCompletionClient"
-        in lines
+        "unguarded     model   a  UnboundedChatCompletionContext to Recorder: "
+        "use a drop-in context, or wrap the client in ControlledChatCompletionClient" in lines
     )
     assert "unguarded     action  a  StaticStreamWorkbench: wrap it in GuardedWorkbench" in lines
     assert "unguarded     action  a  handoff transfer_to_clerk: use guard_handoffs" in lines
     attach(agent, control=plane)
     assert "guarded       action  a  handoff transfer_to_clerk" in str(inspect_agent(agent)).splitlines()
+
+
+def test_the_three_lines_of_the_readme_leave_nothing_open(make, plane, tools):
+    """A drop-in context and a guarded workbench are enough for an agent; all of its calls pass through them."""
+    agent = AssistantAgent(
+        "a",
+        make.client("x"),
+        model_context=ControlBufferedChatCompletionContext(6, control=plane),
+        workbench=GuardedWorkbench(tools, control=plane),
+    )
+    assert all_guarded(inspect_agent(agent))
 
 
 def test_tools_spread_over_guarded_workbenches_are_named(make, plane, tools):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carriage_autogen.history import History
 
 LEAST_TOKENS: Final = 100
-"""Results up to this size are never cut."""
+"""Results up to this size are cut last, and only where nothing else makes room."""
 
 NOTE: Final = "\n[shortened: the rest of this result did not fit]"
 
@@ -44,25 +44,29 @@ def cut_text(text: str, limit: int, count: Callable[[str], int]) -> str:
 def shortened(messages: Sequence[LLMMessage], history: History, *, excess: int) -> tuple[list[LLMMessage], int]:
     """Shorten the results of the newest round, the longest first, until `excess` tokens are saved or none can be.
 
+    Results keep at least `LEAST_TOKENS` each, unless even that leaves the call after the tool without room.
+
     Returns:
         A new list, and the tokens it is smaller by.
     """
-    out = list(messages)
-    places = [
-        (history.count(result.content), index, place)
-        for index in _last_results(out)
-        for place, result in enumerate(_content(out[index]))
-    ]
-    saved = 0
-    for tokens, index, place in sorted(places, reverse=True):
-        if saved >= excess or tokens <= LEAST_TOKENS:
+    out, saved = list(messages), 0
+    for least in (LEAST_TOKENS, history.count(NOTE)):
+        if saved >= excess:
             break
-        content = list(_content(out[index]))
-        limit = max(LEAST_TOKENS, tokens - (excess - saved))
-        text = cut_text(content[place].content, limit, history.count)
-        content[place] = content[place].model_copy(update={"content": text})
-        out[index] = FunctionExecutionResultMessage(content=content)
-        saved += tokens - history.count(text)
+        places = [
+            (history.count(result.content), index, place)
+            for index in _last_results(out)
+            for place, result in enumerate(_content(out[index]))
+        ]
+        for tokens, index, place in sorted(places, reverse=True):
+            if saved >= excess or tokens <= least:
+                break
+            content = list(_content(out[index]))
+            limit = max(least, tokens - (excess - saved))
+            text = cut_text(content[place].content.removesuffix(NOTE), limit, history.count)
+            content[place] = content[place].model_copy(update={"content": text})
+            out[index] = FunctionExecutionResultMessage(content=content)
+            saved += tokens - history.count(text)
     return out, saved
 
 

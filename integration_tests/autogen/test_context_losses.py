@@ -325,6 +325,34 @@ async def test_a_giant_result_does_not_fail_the_call_after_the_tool_ran(make, ma
     assert judge.carried(client.requests[1]) == judge.applicable("release-bot", "acme")
 
 
+@pytest.mark.asyncio
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("number", [1, 3, 12])
+async def test_results_side_by_side_do_not_fail_the_call_after_them(make, make_plane, judge, within, number, guarded):
+    """However many tools answer at once and however much: the call after them leaves, paired and inside the window."""
+    small = make_plane(control_budget=2_000, window=5_000, reserved_output=200)
+
+    async def list_artifacts() -> str:
+        """List artifacts."""
+        return "x" * 20_000
+
+    client = make.client(make.proposes(*((str(each), "list_artifacts", {}) for each in range(number))), "I saw it")
+    given_ = (
+        {"workbench": GuardedWorkbench([list_artifacts], control=small)} if guarded else {"tools": [list_artifacts]}
+    )
+    agent = AssistantAgent(
+        "maintainer",
+        model_client=client,
+        reflect_on_tool_use=True,
+        model_context=ControlBufferedChatCompletionContext(6, control=small),
+        **given_,
+    )
+    await within(agent.run(task="look"))
+    assert len(judge.results_in(client.requests[1])) == number
+    assert judge.unpaired(client.requests[1]) == ([], [], [])
+    assert judge.recount(small.counter, client.requests[1][1:]) <= 4_800
+
+
 class Broken:
     name = "broken"
 
